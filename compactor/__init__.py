@@ -1,0 +1,1 @@
+"""Which entries move to the archive, and moving them durably."""

@@ -1,0 +1,130 @@
+"""The only writer of memory files. Each method is one step that is on disk when it returns.
+
+Tests hand in a Disk that stops at a chosen step; `compactor.compact` says in which order the steps come.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from models.errors import WriteFailedError
+from models.memory_file import FileState, state_of
+
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
+
+
+class Disk:
+    """Durable file operations; every failure of the system is a WriteFailedError."""
+
+    def append(self, path: Path, data: bytes, mode: int = 0o600) -> None:
+        """Appends *data*, creating the file with *mode*, and syncs the file."""
+        with _reported(path):
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
+            try:
+                _write_all(fd, data)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def write_new(self, path: Path, data: bytes, like: os.stat_result | None = None) -> FileState:
+        """Creates *path* with *data*, with the mode and owner of *like* (else 0600), and syncs it."""
+        with _reported(path):
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                if like is not None:
+                    _take_after(fd, like)
+                _write_all(fd, data)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        state = state_of(path)
+        if state is None or state.size != len(data):
+            raise WriteFailedError(path, "the file just written is not there or has another size")
+        return state
+
+    def replace(self, new: Path, path: Path) -> None:
+        """Puts *new* in the place of *path*, atomically."""
+        with _reported(path):
+            os.replace(new, path)
+
+    def link(self, path: Path, kept: Path) -> bool:
+        """Gives the file at *path* a second name; False where the file system has no hard links."""
+        try:
+            kept.hardlink_to(path)
+        except OSError as error:
+            if error.errno in _NO_HARD_LINKS:
+                return False
+            raise WriteFailedError(kept, error.strerror or str(error)) from error
+        return True
+
+    def truncate(self, path: Path, size: int) -> None:
+        """Cuts *path* back to *size* bytes and syncs it."""
+        with _reported(path):
+            fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.ftruncate(fd, size)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def sync_file(self, path: Path) -> None:
+        """Makes the file's bytes durable."""
+        with _reported(path):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def remove(self, path: Path) -> None:
+        """Removes *path* if it is there."""
+        with _reported(path):
+            path.unlink(missing_ok=True)
+
+    def rename(self, path: Path, name: Path) -> None:
+        """Renames a file of our own."""
+        with _reported(path):
+            path.rename(name)
+
+    def make_folder(self, path: Path) -> None:
+        """Creates a private folder if it is not there."""
+        with _reported(path):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def sync_folder(self, path: Path) -> None:
+        """Makes the names in the folder durable."""
+        with _reported(path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+
+class _reported:  # noqa: N801 - reads as a clause: `with _reported(path)`
+    """Turns the system's errors at *path* into WriteFailedError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise WriteFailedError(self.path, error.strerror or str(error)) from error
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _take_after(fd: int, like: os.stat_result) -> None:
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
+        os.fchown(fd, like.st_uid, like.st_gid)
+    os.fchmod(fd, like.st_mode & 0o7777)

@@ -1,0 +1,1 @@
+"""Passages, embeddings, the catalog, Chroma, sync and search."""

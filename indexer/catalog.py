@@ -1,0 +1,273 @@
+"""The catalog: every entry with its fields, place, passages and words, in SQLite. Derived; it can be deleted at any time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from indexer import words
+from indexer.database import Database
+from indexer.passages import Passage
+from models.entry import decode, readable
+from models.pool import PlacedEntry, Tier
+from models.query import Filters
+from models.results import EntryView, entry_view
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from numpy.typing import NDArray
+
+    RowIds = NDArray[np.int64]
+
+FORMAT = "1"
+"""Of the tables below; a catalog of another format is built anew."""
+
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS entry (
+    row INTEGER PRIMARY KEY, pool TEXT NOT NULL, id TEXT NOT NULL, version TEXT NOT NULL, tier TEXT NOT NULL, file TEXT NOT NULL,
+    kind TEXT NOT NULL, verdict TEXT, signal TEXT, day INTEGER, sources TEXT NOT NULL, length INTEGER NOT NULL,
+    view TEXT NOT NULL, text BLOB NOT NULL, UNIQUE (pool, id));
+CREATE INDEX IF NOT EXISTS entry_id ON entry (id);
+CREATE TABLE IF NOT EXISTS tag (row INTEGER NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (tag, row)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS tag_row ON tag (row);
+CREATE TABLE IF NOT EXISTS passage (
+    row INTEGER NOT NULL, ordinal INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, key BLOB NOT NULL,
+    PRIMARY KEY (row, ordinal)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS surplus (tier TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (tier, record)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5(title, body, tokenize="{words.TOKENIZER}");
+CREATE VIRTUAL TABLE IF NOT EXISTS posting USING fts5vocab(word, 'instance')
+"""
+_IN = "(SELECT value FROM json_each(?))"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the catalog knows of an entry without reading its text."""
+
+    row: int
+    version: str
+    tier: Tier
+    file: str
+    view: str
+    passages: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassage:
+    """A passage's place: entry row and ordinal, byte offsets in the entry, key of its embedding."""
+
+    row: int
+    ordinal: int
+    start: int
+    end: int
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as catalogued, with its verbatim bytes."""
+
+    row: int
+    view: EntryView
+    text: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """An entry with its passages and their embeddings' keys, ready for the catalog."""
+
+    placed: PlacedEntry
+    passages: list[tuple[Passage, bytes]]
+
+
+def record_id(pool: str, entry_id: str, ordinal: int) -> str:
+    """The id of a passage's record in the vector store."""
+    return f"{pool}/{entry_id}#{ordinal}"
+
+
+class Catalog(Database):
+    """Reads and writes the tables; writing is the sync's alone."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, _SCHEMA)
+
+    # What there is
+
+    def known(self) -> dict[tuple[str, str], Known]:
+        """Every catalogued entry by (pool, id)."""
+        return read_known(self.db)
+
+    def counts(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Entries and passages, by tier."""
+        entries = dict(self.db.execute("SELECT tier, count(*) FROM entry GROUP BY tier").fetchall())
+        passages = dict(self.db.execute("SELECT tier, count(*) FROM entry JOIN passage USING (row) GROUP BY tier").fetchall())
+        return entries, passages
+
+    def records(self, tier: Tier) -> set[str]:
+        """Ids of all records that the vector store must have for *tier*."""
+        rows = self.db.execute("SELECT pool, id, ordinal FROM entry JOIN passage USING (row) WHERE tier = ?", (tier,))
+        return {record_id(*row) for row in rows}
+
+    def meta(self, name: str) -> str | None:
+        """A remembered fact about the index."""
+        row = self.db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else None
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Remembers a fact."""
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    # Reading for search
+
+    def allowed(self, filters: Filters) -> RowIds | None:
+        """Rows of the entries that pass *filters*, ascending; None when all do."""
+        clauses, values = _where(filters)
+        if not clauses:
+            return None
+        rows = self.db.execute(f"SELECT row FROM entry e WHERE {' AND '.join(clauses)} ORDER BY row", values)  # noqa: S608 - clauses are ours
+        return np.fromiter((r[0] for r in rows), np.int64)
+
+    def lengths(self) -> tuple[RowIds, RowIds]:
+        """Every entry's row and length in words, by row."""
+        rows = np.array(self.db.execute("SELECT row, length FROM entry ORDER BY row").fetchall(), np.int64).reshape(-1, 2)
+        return rows[:, 0], rows[:, 1]
+
+    def postings(self, term: str) -> tuple[RowIds, RowIds]:
+        """Rows of the entries that hold *term*, and how often."""
+        found = self.db.execute("SELECT doc, count(*) FROM posting WHERE term = ? GROUP BY doc", (term,)).fetchall()
+        rows = np.array(found, np.int64).reshape(-1, 2)
+        return rows[:, 0], rows[:, 1]
+
+    def passages_of(self, rows: Iterable[int]) -> list[StoredPassage]:
+        """All passages of these entries, in order."""
+        found = self.db.execute(f"SELECT * FROM passage WHERE row IN {_IN} ORDER BY row, ordinal", (_json(rows),))  # noqa: S608 - a constant
+        return [StoredPassage(*row) for row in found]
+
+    def by_record(self, ids: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], int]:
+        """Entry rows by (pool, id, ordinal), for those that the catalog has."""
+        keys = {(pool, entry_id) for pool, entry_id, _ in ids}
+        wanted = _json(entry_id for _, entry_id in keys)
+        rows = {(pool, entry_id): row for pool, entry_id, row in self.db.execute(f"SELECT pool, id, row FROM entry WHERE id IN {_IN}", (wanted,))}  # noqa: S608 - a constant
+        return {key: rows[key[:2]] for key in ids if key[:2] in rows}
+
+    def entries(self, rows: Sequence[int]) -> dict[int, StoredEntry]:
+        """Entries by row."""
+        found = self.db.execute(f"SELECT row, view, text FROM entry WHERE row IN {_IN}", (_json(rows),))  # noqa: S608 - a constant
+        return {row: StoredEntry(row, EntryView.model_validate_json(view), text) for row, view, text in found}
+
+    def find(self, prefix: str, most: int = 10) -> list[StoredEntry]:
+        """Entries whose id is *prefix*, or else begins with it; the same id can stand in several pools."""
+        exact = self.db.execute("SELECT row, view, text FROM entry WHERE id = ? ORDER BY row LIMIT ?", (prefix, most)).fetchall()
+        last = prefix + "\U0010ffff"
+        rows = exact or self.db.execute("SELECT row, view, text FROM entry WHERE id >= ? AND id < ? ORDER BY row LIMIT ?", (prefix, last, most))
+        return [StoredEntry(row, EntryView.model_validate_json(view), text) for row, view, text in rows]
+
+    def newest(self, allowed: RowIds | None, most: int) -> list[int]:
+        """Rows in order of date, newest first, undated last."""
+        rows = self.db.execute("SELECT row FROM entry ORDER BY day IS NULL, day DESC, id")
+        chosen = None if allowed is None else set(allowed.tolist())
+        picked = (r[0] for r in rows if chosen is None or r[0] in chosen)
+        return [row for row, _ in zip(picked, range(most), strict=False)]
+
+    # Writing
+
+    def write(self, indexed: Sequence[Indexed], moved: Sequence[PlacedEntry], gone: Sequence[Known], surplus: Sequence[tuple[Tier, str]]) -> None:
+        """Takes in one sync's changes at once; *surplus* are records that the vector store may now drop."""
+        with self.transaction() as db:
+            for known in gone:
+                for table in ("entry", "tag", "passage"):
+                    db.execute(f"DELETE FROM {table} WHERE row = ?", (known.row,))  # noqa: S608 - constants
+                db.execute("DELETE FROM word WHERE rowid = ?", (known.row,))
+            for item in indexed:
+                _write_entry(db, item)
+            for placed in moved:
+                view = entry_view(placed)
+                db.execute(
+                    "UPDATE entry SET tier = ?, file = ?, view = ? WHERE pool = ? AND id = ?",
+                    (placed.tier, str(placed.file), view.model_dump_json(), placed.pool, placed.id),
+                )
+            db.executemany("INSERT OR IGNORE INTO surplus VALUES (?, ?)", surplus)
+
+    def surplus(self) -> list[tuple[Tier, str]]:
+        """Records that the vector store may drop."""
+        return self.db.execute("SELECT tier, record FROM surplus").fetchall()
+
+    def forget_surplus(self) -> None:
+        """The surplus records are gone."""
+        self.db.execute("DELETE FROM surplus")
+
+
+def read_known(db: sqlite3.Connection) -> dict[tuple[str, str], Known]:
+    """Every catalogued entry by (pool, id)."""
+    counts = "(SELECT count(*) FROM passage p WHERE p.row = e.row)"
+    rows = db.execute(f"SELECT pool, id, row, version, tier, file, view, {counts} FROM entry e")  # noqa: S608 - a constant
+    return {(pool, entry_id): Known(*rest) for pool, entry_id, *rest in rows}
+
+
+def _write_entry(db: sqlite3.Connection, item: Indexed) -> None:
+    placed, e = item.placed, item.placed.entry
+    view = entry_view(placed)
+    text = readable(decode(e.text))
+    body = words.normalised(text)
+    values = {
+        "version": e.version, "tier": placed.tier, "file": str(placed.file), "kind": view.kind, "verdict": view.verdict,
+        "signal": view.signal, "day": as_day(e.date), "sources": sources_of(view), "length": words.count(body),
+        "view": view.model_dump_json(), "text": e.text,
+    }  # fmt: skip
+    names = ", ".join(values)
+    db.execute("INSERT OR IGNORE INTO entry (pool, id, version, tier, file, kind, sources, length, view, text) VALUES (?, ?, '', '', '', '', '', 0, '', '')",
+               (placed.pool, placed.id))  # fmt: skip
+    (row,) = db.execute("SELECT row FROM entry WHERE pool = ? AND id = ?", (placed.pool, placed.id)).fetchone()
+    db.execute(f"UPDATE entry SET ({names}) = ({', '.join('?' * len(values))}) WHERE row = ?", (*values.values(), row))  # noqa: S608 - our own names
+    for statement in ("DELETE FROM tag WHERE row = ?", "DELETE FROM passage WHERE row = ?", "DELETE FROM word WHERE rowid = ?"):
+        db.execute(statement, (row,))
+    db.executemany("INSERT OR IGNORE INTO tag VALUES (?, ?)", [(row, t.casefold()) for t in view.tags])
+    db.executemany("INSERT INTO passage VALUES (?, ?, ?, ?, ?)", [(row, p.ordinal, p.start, p.end, key) for p, key in item.passages])
+    db.execute("INSERT INTO word (rowid, title, body) VALUES (?, ?, ?)", (row, words.normalised(view.title), body))
+
+
+def as_day(date: dt.date | None) -> int | None:
+    """A calendar day as the integer YYYYMMDD."""
+    return date.year * 10_000 + date.month * 100 + date.day if date else None
+
+
+def sources_of(view: EntryView) -> str:
+    """What the `source` filter looks into: the Source and Sources fields, folded."""
+    found = [value for name, value in view.fields.items() if name.casefold() in ("source", "sources")]
+    return words.normalised("\n".join(found)).casefold()
+
+
+def _where(f: Filters) -> tuple[list[str], list[str | int]]:
+    found = list(_clauses(f))
+    return [clause for clause, _ in found], [value for _, value in found]
+
+
+def _clauses(f: Filters) -> Iterator[tuple[str, str | int]]:
+    for column, wanted in (("tier", f.tier), ("verdict", f.verdict), ("signal", f.signal)):
+        if wanted is not None:
+            yield f"e.{column} IN {_IN}", _json(wanted)
+    if f.pool is not None:
+        yield f"casefold(e.pool) IN {_IN}", _json(f.pool)
+    if f.kind is not None:
+        swarms = "OR (e.kind LIKE 'swarm-%')" if "swarm" in f.kind else ""
+        yield f"(e.kind IN {_IN} {swarms})", _json(f.kind)
+    if f.tags is not None:
+        yield f"EXISTS (SELECT 1 FROM tag t WHERE t.row = e.row AND t.tag IN {_IN})", _json(f.tags)
+    if f.source is not None:
+        yield "instr(e.sources, ?)", words.normalised(f.source).casefold()
+    if f.since is not None:
+        yield "e.day >= ?", as_day(f.since) or 0
+    if f.until is not None:
+        yield "e.day <= ?", as_day(f.until) or 0
+
+
+def _json(values: Iterable[object]) -> str:
+    return json.dumps([int(v) if isinstance(v, np.integer) else v for v in values])

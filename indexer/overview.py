@@ -1,0 +1,56 @@
+"""A look at the catalog without opening the index: for `status`, which must start fast and disturb nobody."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from indexer.catalog import read_known
+from indexer.sync import compare
+from models.pool import PoolSnapshot
+from models.results import IndexedEntries, IndexResult, IndexStatus
+
+
+def read_only(state_dir: Path) -> sqlite3.Connection:
+    """The catalog in use, opened so that no file of it changes. Raises OSError, sqlite3.Error."""
+    name = (state_dir / "index" / "current").read_text(encoding="ascii").strip()
+    path = state_dir / "index" / name / "catalog.sqlite3"
+    # Without a write-ahead log nobody writes, and `immutable` keeps SQLite from creating files beside the catalog.
+    mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
+    return sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=2)
+
+
+def planned_sync(state_dir: Path, snapshots: Sequence[PoolSnapshot]) -> IndexResult:
+    """What a sync would do now; nothing is written. Passages of new entries are not known before they are cut."""
+    try:
+        with closing(read_only(state_dir)) as db:
+            known = read_known(db)
+    except (OSError, UnicodeDecodeError, sqlite3.Error):
+        known = {}
+    changes = compare(known, snapshots)
+    tiers = Counter(placed.tier for s in snapshots for placed in s.entries)
+    return IndexResult(
+        status="planned", entries=IndexedEntries(active=tiers["active"], archive=tiers["archive"]),
+        passages=sum(k.passages for k in known.values()), embedded=0, reused=0, added=changes.added, moved=len(changes.moved),
+        removed=len(changes.gone), seconds=0.0, warnings=changes.warnings,
+    )  # fmt: skip
+
+
+def overview(state_dir: Path) -> IndexStatus | None:
+    """Counts and freshness, or None when there is no index."""
+    try:
+        with closing(read_only(state_dir)) as db:
+            entries = dict(db.execute("SELECT tier, count(*) FROM entry GROUP BY tier"))
+            (passages,) = db.execute("SELECT count(*) FROM passage").fetchone()
+            meta = dict(db.execute("SELECT name, value FROM meta"))
+    except (OSError, UnicodeDecodeError, sqlite3.Error):
+        return None
+    return IndexStatus(
+        path=str(state_dir / "index"), entries=IndexedEntries(active=entries.get("active", 0), archive=entries.get("archive", 0)),
+        passages=passages, model=meta.get("model"), synced_at=meta.get("synced_at"),
+        stale=None if meta.get("digest") else "the last sync could not read every file",
+    )  # fmt: skip

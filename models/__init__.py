@@ -1,0 +1,1 @@
+"""Data types, the Markdown format, settings and errors."""

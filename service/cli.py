@@ -1,0 +1,262 @@
+"""The command line: results on stdout, all else on stderr. Commands import what they need when they run."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from service import __version__
+
+if TYPE_CHECKING:
+    from models.query import RecallRequest
+    from models.settings import Settings
+
+_FOLDERS = (
+    click.option("--memory-dir", type=click.Path(), help="Folder of dream-sparks.md and its archive."),
+    click.option("--knowledge-dir", type=click.Path(), help="Folder of sparks/survival-log.md and the session logs."),
+    click.option("--state-dir", type=click.Path(), help="Folder of the index."),
+    click.option("--config", type=click.Path(), help="Settings file."),
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    click.option("-v", "--verbose", is_flag=True, help="Say more on stderr."),
+)
+_FORMS = click.Choice(["full", "preview", "none"])
+
+
+class Call:
+    """What the common options say, for one command."""
+
+    def __init__(self, *, as_json: bool, verbose: bool, config: str | None, **flags: Any) -> None:
+        self.as_json = as_json
+        self.verbose = verbose
+        self._config = config
+        self._flags = flags
+
+    def settings(self, **more: Any) -> Settings:
+        """The settings that hold for this command; *more* are its own flags."""
+        from pathlib import Path
+
+        from models.settings import load_settings
+
+        return load_settings({**self._flags, **more}, Path(self._config) if self._config else None)
+
+    def show(self, result: Any, table: str) -> None:
+        """Prints *result*: as JSON, or with the function of this name in `service.render`."""
+        if self.as_json:
+            click.echo(result.model_dump_json())
+            return
+        from service import render
+
+        click.echo(getattr(render, table)(result), nl=False)
+
+
+def common(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the common options and hands them over as a Call."""
+
+    @functools.wraps(command)
+    def wrapped(
+        *, memory_dir: str | None, knowledge_dir: str | None, state_dir: str | None, config: str | None, as_json: bool, verbose: bool, **own: Any
+    ) -> None:
+        folders = {"memory_dir": memory_dir, "knowledge_dir": knowledge_dir, "state_dir": state_dir}
+        command(Call(as_json=as_json, verbose=verbose, config=config, **folders), **own)
+
+    for option in reversed(_FOLDERS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="coldspark")
+def cli() -> None:
+    """Keeps a spark protocol memory usable for ever: sparks move to a cold tier verbatim, and stay within recall."""
+
+
+@cli.command()
+@common
+@click.option("--write-to", type=click.Path(), help="Where to write the settings file.")
+def init(call: Call, write_to: str | None) -> None:
+    """Write a commented settings file for a memory folder; never overwrites one."""
+    from pathlib import Path
+
+    from models.settings import settings_file
+    from service import operations
+
+    path = Path(write_to) if write_to else settings_file()
+    settings = call.settings()
+    pool = settings.pool(None)
+    operations.check_readable(settings)
+    operations.starter_settings(path, pool.memory_dir, pool.knowledge_dir)
+    click.echo(f"Wrote {path}.\nNext: coldspark status, then coldspark index.")
+
+
+@cli.command()
+@common
+def status(call: Call) -> None:
+    """Show both tiers beside their limits, and how fresh the index is."""
+    from service import operations
+
+    call.show(operations.status(call.settings()), "status")
+
+
+@cli.command()
+@common
+@click.option("--pool", help="Only this pool.")
+def entries(call: Call, pool: str | None) -> None:
+    """List every entry of both tiers, straight from the Markdown."""
+    from service import operations
+
+    call.show(operations.entries(call.settings(), pool), "entries")
+
+
+@cli.command()
+@common
+@click.option("--dry-run", is_flag=True, help="Say what would move; write nothing.")
+@click.option("--explain", is_flag=True, help="Show the rule that decided on every entry.")
+@click.option("--today", type=click.DateTime(["%Y-%m-%d"]), help="Count ages up to this day.")
+@click.option("--force", is_flag=True, help="Compact even while the active file is under its targets.")
+@click.option("--fit-to-limit/--no-fit-to-limit", default=None, help="Shorten the windows until the file is under the reader's limit.")
+@click.option("--pool", help="Only this pool.")
+def compact(call: Call, *, dry_run: bool, explain: bool, today: Any, force: bool, fit_to_limit: bool | None, pool: str | None) -> None:
+    """Move entries to the archive by verdict, verbatim."""
+    from service import operations
+
+    settings = call.settings(fit_to_limit=fit_to_limit)
+    result = operations.compact(settings, pool=pool, today=today.date() if today else None, force=force, only_plan=dry_run)
+    call.show(result, "explained_compaction" if explain else "compaction")
+
+
+@cli.command()
+@common
+@click.option("--rebuild", is_flag=True, help="Build a new index beside the old one, then switch.")
+@click.option("--dry-run", is_flag=True, help="Say what a sync would do; write nothing.")
+def index(call: Call, *, rebuild: bool, dry_run: bool) -> None:
+    """Bring the index in line with the Markdown."""
+    from service import operations
+    from service.wiring import backend
+
+    settings = call.settings()
+    if dry_run:
+        call.show(operations.planned_sync(settings), "sync")
+        return
+    operations.check_readable(settings)
+    with backend(settings) as found:
+        result = found.sync(rebuild=rebuild, progress=_progress())
+    call.show(result, "sync")
+    if result.status == "degraded":
+        sys.exit(6)
+
+
+@cli.command()
+@click.argument("query")
+@common
+@click.option("--tier", multiple=True, help="active or archive.")
+@click.option("--kind", multiple=True, help="dream, daydream, delve, swarm …")
+@click.option("--tag", "tags", multiple=True)
+@click.option("--verdict", multiple=True, help="absorb, park or release.")
+@click.option("--signal", multiple=True, help="resonant, faint or noise.")
+@click.option("--pool", multiple=True)
+@click.option("--source", help="A part of the entry's sources.")
+@click.option("--since", help="Earliest date, YYYY-MM-DD.")
+@click.option("--until", help="Latest date, YYYY-MM-DD.")
+@click.option("--mode", type=click.Choice(["hybrid", "semantic", "lexical"]), default="hybrid", show_default=True)
+@click.option("--limit", type=int, default=10, show_default=True)
+@click.option("--text", type=_FORMS, default=None, help="How much of each entry to give (full in JSON, else preview).")
+def recall(call: Call, query: str, mode: str, limit: int, text: str | None, **filters: Any) -> None:
+    """Find entries by meaning and by words, in both tiers."""
+    from service.wiring import backend
+
+    form = text or ("full" if call.as_json else "preview")
+    request = _recall_request({"query": query, "mode": mode, "limit": limit, "text": form, "filters": {k: v for k, v in filters.items() if v}})
+    with backend(call.settings()) as found:
+        result = found.recall(request)
+    call.show(result, "recall")
+
+
+@cli.command()
+@click.argument("entry_id", metavar="ID")
+@common
+@click.option("--pool", help="Only this pool.")
+def show(call: Call, entry_id: str, pool: str | None) -> None:
+    """Print one entry, verbatim."""
+    from service import operations
+
+    call.show(operations.entry(call.settings(), entry_id, pool), "entry")
+
+
+@cli.command()
+@click.argument("entry_id", metavar="ID")
+@common
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--text", type=_FORMS, default=None, help="How much of each entry to give (full in JSON, else preview).")
+def related(call: Call, entry_id: str, limit: int, text: str | None) -> None:
+    """Find the entries nearest in meaning to one entry."""
+    from typing import cast
+
+    from models.query import TextForm
+    from service.wiring import backend
+
+    form = cast("TextForm", text or ("full" if call.as_json else "preview"))
+    with backend(call.settings()) as found:
+        result = found.related(entry_id, limit, form)
+    call.show(result, "recall")
+
+
+@cli.command()
+@common
+@click.option("--host", help="Address to listen on; other than loopback needs a token.")
+@click.option("--port", type=int, help="Port to listen on; 0 takes a free one.")
+def serve(call: Call, host: str | None, port: int | None) -> None:
+    """Run the service: it owns the index and keeps it fresh."""
+    import logging
+
+    from service.app import serve as run
+
+    logging.basicConfig(level=logging.DEBUG if call.verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("coldspark").setLevel(logging.INFO)
+    run(call.settings(host=host, port=port))
+
+
+def _recall_request(values: dict[str, Any]) -> RecallRequest:
+    from pydantic import ValidationError
+
+    from models.errors import InvalidRequestError
+    from models.query import RecallRequest
+
+    try:
+        return RecallRequest.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(p) for p in first["loc"] if isinstance(p, str)) or "filters"
+        raise InvalidRequestError(field.removeprefix("filters.") or "filters", first["msg"].removeprefix("Value error, ")) from error
+
+
+def _progress() -> Callable[[int, int], None]:
+    """A bar on stderr, on a terminal only."""
+    from service.backend import silent
+
+    if not sys.stderr.isatty():
+        return silent
+    from service.render import ProgressBar
+
+    return ProgressBar("Embedding passages")
+
+
+def main() -> None:
+    """Runs the command; a failure that has an exit code is told in one sentence."""
+    from models.errors import ColdsparkError, ServiceFailedError
+
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except ColdsparkError as error:
+        click.echo(f"coldspark: {error}", err=True)
+        sys.exit(error.code if isinstance(error, ServiceFailedError) else error.exit_code)

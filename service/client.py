@@ -1,0 +1,81 @@
+"""The index behind the running service, over HTTP. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from models.errors import ServiceFailedError
+from models.query import RecallRequest, TextForm
+from models.results import EntryResult, IndexResult, RecallResult
+from service.backend import Progress, silent
+from service.owner import Address
+
+_ANSWERS_WITHIN = 2.0
+_WORKS_WITHIN = 3600.0
+
+
+class RemoteBackend:
+    """Talks to a service on this machine."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+
+    def is_alive(self) -> bool:
+        """Whether a Coldspark service answers there."""
+        try:
+            status, body = self._send("GET", "/healthz", None, _ANSWERS_WITHIN)
+        except (OSError, http.client.HTTPException):
+            return False
+        return status == 200 and b'"coldspark"' in body
+
+    def sync(self, *, rebuild: bool = False, progress: Progress = silent) -> IndexResult:
+        """Has the service bring its index in line with the Markdown."""
+        return IndexResult.model_validate_json(self._call("POST", "/v1/sync", {"rebuild": rebuild}))
+
+    def recall(self, request: RecallRequest) -> RecallResult:
+        """Asks the service."""
+        return RecallResult.model_validate_json(self._call("POST", "/v1/recall", request.model_dump(mode="json", exclude_defaults=True)))
+
+    def entry(self, entry_id: str, pool: str | None = None) -> EntryResult:
+        """Gets one entry from the service."""
+        suffix = f"?pool={quote(pool)}" if pool else ""
+        return EntryResult.model_validate_json(self._call("GET", f"/v1/entries/{quote(entry_id, safe='')}{suffix}"))
+
+    def related(self, entry_id: str, limit: int, text: TextForm) -> RecallResult:
+        """Asks the service for entries near one."""
+        path = f"/v1/entries/{quote(entry_id, safe='')}/related?limit={limit}&text={text}"
+        return RecallResult.model_validate_json(self._call("GET", path))
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        try:
+            status, answer = self._send(method, path, body, _WORKS_WITHIN)
+        except (OSError, http.client.HTTPException) as error:
+            raise ServiceFailedError(self.address.url, str(error) or type(error).__name__) from error
+        if status >= 400:
+            raise _failure(self.address.url, status, answer)
+        return answer
+
+    def _send(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> tuple[int, bytes]:
+        parts = urlsplit(self.address.url)
+        connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=timeout)
+        try:
+            headers = {"Authorization": f"Bearer {self.address.token}"}
+            data = None
+            if body is not None:
+                data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+            connection.request(method, path, data, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+
+def _failure(url: str, status: int, answer: bytes) -> ServiceFailedError:
+    try:
+        problem = json.loads(answer)
+        return ServiceFailedError(url, str(problem["detail"]), int(problem.get("exit_code", 1)))
+    except (ValueError, KeyError, TypeError):
+        return ServiceFailedError(url, f"HTTP status {status}")

@@ -1,0 +1,188 @@
+"""Results as people read them on a terminal. Each function turns one result into text."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import click
+
+from models.results import (
+    CompactReport,
+    CompactResult,
+    EntriesResult,
+    EntryResult,
+    FileWarning,
+    Hit,
+    IndexResult,
+    PoolStatus,
+    RecallResult,
+    StatusResult,
+    TierSize,
+)
+from models.settings import READER_LIMIT_BYTES, READER_LIMIT_TOKENS
+
+_MOST_WARNINGS = 8
+
+
+def kilobytes(count: int) -> str:
+    """Bytes as KB of 1,024, in whole numbers from 10 on."""
+    size = count / 1024
+    return f"{size:,.0f} KB" if size >= 10 else f"{size:.1f} KB"
+
+
+def table(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
+    """Columns as wide as their widest cell, those in *right* flush right; the last one is cut to the terminal."""
+    cells = [list(row) for row in rows]
+    if not cells:
+        return ""
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    out = []
+    for row in cells:
+        parts = [cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        out.append(_cut("  ".join(parts).rstrip()))
+    return "\n".join(out) + "\n"
+
+
+def status(result: StatusResult) -> str:
+    """Both tiers beside their limits, the index, the service."""
+    out = [_pool(p) for p in result.pools]
+    i = result.index
+    fresh = i.stale or f"synced {i.synced_at}"
+    out.append(f"index    {i.entries.active} active + {i.entries.archive} archived entries, {i.passages} passages; {fresh}\n")
+    out.append(f"service  {result.service or 'not running; start it with `coldspark serve`'}\n")
+    return "".join(out) + _warnings([w for p in result.pools for w in p.warnings])
+
+
+def _pool(p: PoolStatus) -> str:
+    a = p.active
+    state = "over target; `coldspark compact` is due" if a.over_target else "within target"
+    rows = [
+        ("", "lines", "size", "tokens", "entries", ""),
+        ("active", f"{a.lines:,}", kilobytes(a.bytes), f"~{p.tokens_estimate:,}", f"{a.entries:,}", state),
+        ("archive", "", kilobytes(p.archive.bytes), "", f"{p.archive.entries:,}", "never loaded whole"),
+        ("reader", "", kilobytes(READER_LIMIT_BYTES), f"{READER_LIMIT_TOKENS:,}", "", "limits of an agent's Read tool"),
+    ]
+    return f"pool     {p.pool} ({p.memory_dir})\n" + table(rows, frozenset({1, 2, 3, 4})) + "\n"
+
+
+def entries(result: EntriesResult) -> str:
+    """One line an entry."""
+    rows = [("id", "tier", "date", "kind", "verdict", "signal", "title")]
+    rows += [(e.id, e.tier, e.date or "-", e.kind, e.verdict or "-", e.signal or "-", e.title) for e in result.entries]
+    return table(rows) + f"{len(result.entries)} entries\n" + _warnings(result.warnings)
+
+
+def compaction(result: CompactResult | CompactReport) -> str:
+    """What moved, what stays, and what holds it."""
+    if isinstance(result, CompactReport):
+        return "\n".join(compaction(r) for r in result.pools)
+    out = [f"{_COMPACTED[result.status].format(r=result)}\n", f"active   {_size(result.active)}\n"]
+    out.append(f"archive  {result.archive.entries:,} entries, {kilobytes(result.archive.bytes)} ({result.archive.file})\n")
+    if result.conserved:
+        out.append(f"proof    {result.conserved}\n")
+    if result.active.over_target and result.status != "planned":
+        held = ", ".join(f"{h.rule} ({h.entries} entries, {kilobytes(h.bytes)})" for h in result.held)
+        out.append(f"held     the file stays over its target because of the rules {held}\n")
+    return "".join(out) + _warnings(result.warnings)
+
+
+_COMPACTED = {
+    "compacted": "{r.archived} entries archived, {r.kept} kept (pool {r.pool}, {r.today})",
+    "planned": "Would archive {r.archived} entries and keep {r.kept} (pool {r.pool}, {r.today}); nothing was written",
+    "already-compact": "Nothing to do: the active file is within its targets (pool {r.pool}, {r.today}); --force compacts all the same",
+    "nothing-to-archive": "Nothing to do: the rules keep all {r.kept} entries (pool {r.pool}, {r.today})",
+}
+
+
+def explained_compaction(result: CompactResult | CompactReport) -> str:
+    """The decision on every entry, then the summary."""
+    results = result.pools if isinstance(result, CompactReport) else [result]
+    rows = [("action", "rule", "age", "id", "title")]
+    rows += [
+        (d.action, d.rule, "-" if d.age_days is None else f"{d.age_days}d", d.id, d.title) for r in results for d in r.decisions
+    ]
+    counts = Counter((d.rule, d.action) for r in results for d in r.decisions)
+    summary = [(action, rule, str(n)) for (rule, action), n in sorted(counts.items(), key=lambda c: int(c[0][0].split()[0]))]
+    return table(rows, frozenset({2})) + "\n" + table(summary, frozenset({2})) + "\n" + compaction(result)
+
+
+def sync(result: IndexResult) -> str:
+    """What a sync did."""
+    e = result.entries
+    done = (
+        f"{e.active} active + {e.archive} archived entries, {result.passages} passages"
+        f" ({result.embedded} embedded, {result.reused} reused; {result.added} added, {result.moved} moved, {result.removed} removed;"
+        f" {result.seconds:.1f} s)\n"
+    )
+    label = "Would sync: " if result.status == "planned" else "Indexed "
+    return label + done + _warnings(result.warnings)
+
+
+def recall(result: RecallResult) -> str:
+    """Hits with provenance and a preview."""
+    notes = [n for n in (result.degraded and f"by words alone: {result.degraded}", result.stale) if n]
+    head = "".join(click.style(f"! {note}\n", fg="yellow") for note in notes)
+    if not result.hits:
+        return head + "No entry passes the filters.\n"
+    return head + "\n".join(_hit(n, h) for n, h in enumerate(result.hits, 1)) + f"\n{len(result.hits)} hits in {result.took_ms:.0f} ms\n"
+
+
+def _hit(number: int, h: Hit) -> str:
+    facts = [h.kind, h.verdict, h.signal, h.date]
+    where = f"{h.file}:{h.line_start}-{h.line_end}" + (f", archived {h.batch_date}" if h.batch_date else "")
+    lines = [
+        f"{number:>2}. {click.style(h.title, bold=True)}  {h.score:.2f}",
+        click.style(f"    {' · '.join(f for f in facts if f)} · {h.tier} · {h.id}", dim=True),
+        click.style(f"    {where}", dim=True),
+    ]
+    shown = " ".join((h.passage.text if h.passage else h.text or "").split())
+    if shown:
+        lines.append(textwrap.indent(textwrap.fill(textwrap.shorten(shown, 280, placeholder=" …"), _width() - 6), "    "))
+    return "\n".join(lines) + "\n"
+
+
+def entry(result: EntryResult) -> str:
+    """The entry's text as it stands in its file, and where that is."""
+    e = result.entry
+    where = f"{e.file}:{e.line_start}-{e.line_end} ({e.tier}" + (f", archived {e.batch_date})" if e.batch_date else ")")
+    lossy = "some bytes are not UTF-8 and are shown as U+FFFD\n" if result.lossy else ""
+    return result.text + "\n\n" + click.style(f"{e.id} · {where}\n{lossy}", dim=True)
+
+
+def _size(a: TierSize) -> str:
+    return f"{a.entries:,} entries, {a.lines:,} lines, {kilobytes(a.bytes)}" + (" (over target)" if a.over_target else "")
+
+
+def _warnings(warnings: Sequence[FileWarning]) -> str:
+    shown = [f"! {w.file}{f':{w.line}' if w.line else ''}: {w.message}" for w in warnings[:_MOST_WARNINGS]]
+    more = len(warnings) - len(shown)
+    lines = [*shown, f"! and {more} more; --json lists them all"] if more > 0 else shown
+    return "".join(click.style(f"{line}\n", fg="yellow") for line in lines)
+
+
+def _width() -> int:
+    return min(110, shutil.get_terminal_size().columns)
+
+
+def _cut(line: str) -> str:
+    width = shutil.get_terminal_size((160, 24)).columns
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+class ProgressBar:
+    """A bar on stderr that is redrawn in place and leaves nothing behind."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def __call__(self, done: int, total: int) -> None:
+        """Draws *done* of *total*."""
+        if not total:
+            return
+        filled = 30 * done // total
+        click.echo(f"\r{self.label} [{'#' * filled}{'.' * (30 - filled)}] {done:,} of {total:,}", err=True, nl=False)
+        if done >= total:
+            click.echo("\r\033[K", err=True, nl=False)

@@ -1,0 +1,71 @@
+"""The service's life behind its routes: load the model, sync at start, and sync again whenever the Markdown changes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from models.errors import ColdsparkError
+from models.query import RecallRequest
+from models.results import RecallResult
+from models.settings import Settings
+from service.local import LocalBackend
+
+_LOOK_EVERY_SECONDS = 2.0
+_LOADING = "the embedding model is still loading"
+
+log = logging.getLogger("coldspark")
+
+
+class Runtime:
+    """One backend and the thread that keeps it fresh."""
+
+    def __init__(self, settings: Settings, backend: LocalBackend | None = None) -> None:
+        self.settings = settings
+        self.backend = backend or LocalBackend(settings)
+        self.backend.loading = _LOADING
+        self.not_ready: str | None = "the index is being opened"
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="coldspark-sync", daemon=True)
+
+    def start(self) -> None:
+        """Begins to load and sync in the background."""
+        self._thread.start()
+
+    def stop(self, wait_seconds: float = 5.0) -> None:
+        """Ends the background work, and closes the index if that ended in time."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(wait_seconds)
+        if not self._thread.is_alive():
+            self.backend.close()
+
+    def _run(self) -> None:
+        self._try_sync_at_start()
+        while not self._stopping.wait(_LOOK_EVERY_SECONDS):
+            if self.not_ready or self.backend.has_changed():
+                self._try_sync_at_start() if self.not_ready else self._try_sync()
+
+    def _try_sync_at_start(self) -> None:
+        self.not_ready = _LOADING
+        self.backend.load_model()
+        self.backend.loading = None
+        self.not_ready = "the first sync since the start is running"
+        if (problem := self._try_sync()) is None and not self._stopping.is_set():
+            self.not_ready = self.backend.degraded()
+        else:
+            self.not_ready = problem
+
+    def _try_sync(self) -> str | None:
+        """Syncs; a failure is logged, told, and tried again at the next look."""
+        try:
+            result = self.backend.sync()
+        except ColdsparkError as error:
+            log.warning("sync failed: %s", error)
+            return str(error)
+        log.info("synced: %d added, %d moved, %d removed, %d embedded", result.added, result.moved, result.removed, result.embedded)
+        return None
+
+    def recall(self, request: RecallRequest) -> RecallResult:
+        """Answers from the index as it is; a stale one says so."""
+        return self.backend.recall(request)
