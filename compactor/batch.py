@@ -108,5 +108,3 @@ def holds_alone(entry: Entry, today: dt.date) -> bool:
     if b"## Archived " not in entry.text:
         return True
     return [e.text for e in parse(render([entry], today, None), archive=True).entries] == [entry.text]
-
-

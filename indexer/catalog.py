@@ -132,7 +132,7 @@ class Catalog(Database):
         clauses, values = _where(filters)
         if not clauses:
             return None
-        rows = self.db.execute(f"SELECT row FROM entry e WHERE {' AND '.join(clauses)} ORDER BY row", values)  # noqa: S608 - clauses are ours
+        rows = self.db.execute(f"SELECT row FROM entry e WHERE {' AND '.join(clauses)} ORDER BY row", values)
         return np.fromiter((r[0] for r in rows), np.int64)
 
     def lengths(self) -> tuple[RowIds, RowIds]:
@@ -148,26 +148,31 @@ class Catalog(Database):
 
     def passages_of(self, rows: Iterable[int]) -> list[StoredPassage]:
         """All passages of these entries, in order."""
-        found = self.db.execute(f"SELECT * FROM passage WHERE row IN {_IN} ORDER BY row, ordinal", (_json(rows),))  # noqa: S608 - a constant
+        found = self.db.execute(f"SELECT * FROM passage WHERE row IN {_IN} ORDER BY row, ordinal", (_json(rows),))
         return [StoredPassage(*row) for row in found]
 
     def by_record(self, ids: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], int]:
         """Entry rows by (pool, id, ordinal), for those that the catalog has."""
         keys = {(pool, entry_id) for pool, entry_id, _ in ids}
         wanted = _json(entry_id for _, entry_id in keys)
-        rows = {(pool, entry_id): row for pool, entry_id, row in self.db.execute(f"SELECT pool, id, row FROM entry WHERE id IN {_IN}", (wanted,))}  # noqa: S608 - a constant
+        rows = {
+            (pool, entry_id): row
+            for pool, entry_id, row in self.db.execute(f"SELECT pool, id, row FROM entry WHERE id IN {_IN}", (wanted,))
+        }
         return {key: rows[key[:2]] for key in ids if key[:2] in rows}
 
     def entries(self, rows: Sequence[int]) -> dict[int, StoredEntry]:
         """Entries by row."""
-        found = self.db.execute(f"SELECT row, view, text FROM entry WHERE row IN {_IN}", (_json(rows),))  # noqa: S608 - a constant
+        found = self.db.execute(f"SELECT row, view, text FROM entry WHERE row IN {_IN}", (_json(rows),))
         return {row: StoredEntry(row, EntryView.model_validate_json(view), text) for row, view, text in found}
 
     def find(self, prefix: str, most: int = 10) -> list[StoredEntry]:
         """Entries whose id is *prefix*, or else begins with it; the same id can stand in several pools."""
         exact = self.db.execute("SELECT row, view, text FROM entry WHERE id = ? ORDER BY row LIMIT ?", (prefix, most)).fetchall()
         last = prefix + "\U0010ffff"
-        rows = exact or self.db.execute("SELECT row, view, text FROM entry WHERE id >= ? AND id < ? ORDER BY row LIMIT ?", (prefix, last, most))
+        rows = exact or self.db.execute(
+            "SELECT row, view, text FROM entry WHERE id >= ? AND id < ? ORDER BY row LIMIT ?", (prefix, last, most)
+        )
         return [StoredEntry(row, EntryView.model_validate_json(view), text) for row, view, text in rows]
 
     def newest(self, allowed: RowIds | None, most: int) -> list[int]:
@@ -179,12 +184,14 @@ class Catalog(Database):
 
     # Writing
 
-    def write(self, indexed: Sequence[Indexed], moved: Sequence[PlacedEntry], gone: Sequence[Known], surplus: Sequence[tuple[Tier, str]]) -> None:
+    def write(
+        self, indexed: Sequence[Indexed], moved: Sequence[PlacedEntry], gone: Sequence[Known], surplus: Sequence[tuple[Tier, str]]
+    ) -> None:
         """Takes in one sync's changes at once; *surplus* are records that the vector store may now drop."""
         with self.transaction() as db:
             for known in gone:
                 for table in ("entry", "tag", "passage"):
-                    db.execute(f"DELETE FROM {table} WHERE row = ?", (known.row,))  # noqa: S608 - constants
+                    db.execute(f"DELETE FROM {table} WHERE row = ?", (known.row,))
                 db.execute("DELETE FROM word WHERE rowid = ?", (known.row,))
             for item in indexed:
                 _write_entry(db, item)
@@ -208,7 +215,7 @@ class Catalog(Database):
 def read_known(db: sqlite3.Connection) -> dict[tuple[str, str], Known]:
     """Every catalogued entry by (pool, id)."""
     counts = "(SELECT count(*) FROM passage p WHERE p.row = e.row)"
-    rows = db.execute(f"SELECT pool, id, row, version, tier, file, view, {counts} FROM entry e")  # noqa: S608 - a constant
+    rows = db.execute(f"SELECT pool, id, row, version, tier, file, view, {counts} FROM entry e")
     return {(pool, entry_id): Known(*rest) for pool, entry_id, *rest in rows}
 
 
@@ -226,7 +233,7 @@ def _write_entry(db: sqlite3.Connection, item: Indexed) -> None:
     db.execute("INSERT OR IGNORE INTO entry (pool, id, version, tier, file, kind, sources, length, view, text) VALUES (?, ?, '', '', '', '', '', 0, '', '')",
                (placed.pool, placed.id))  # fmt: skip
     (row,) = db.execute("SELECT row FROM entry WHERE pool = ? AND id = ?", (placed.pool, placed.id)).fetchone()
-    db.execute(f"UPDATE entry SET ({names}) = ({', '.join('?' * len(values))}) WHERE row = ?", (*values.values(), row))  # noqa: S608 - our own names
+    db.execute(f"UPDATE entry SET ({names}) = ({', '.join('?' * len(values))}) WHERE row = ?", (*values.values(), row))
     for statement in ("DELETE FROM tag WHERE row = ?", "DELETE FROM passage WHERE row = ?", "DELETE FROM word WHERE rowid = ?"):
         db.execute(statement, (row,))
     db.executemany("INSERT OR IGNORE INTO tag VALUES (?, ?)", [(row, t.casefold()) for t in view.tags])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
+
+import numpy as np
 
 from models.pool import Tier
 
@@ -25,7 +27,7 @@ _DELETE_AT_ONCE = 1_000
 
 _Item = TypeVar("_Item")
 
-Metadata = dict[str, str | int | list[str]]
+Metadata = Mapping[str, str | int | list[str | int | float | bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,8 @@ class ChromaStore:
         """Adds or replaces records, in batches that Chroma takes."""
         for part in _batched(records, self._batch):
             self._collections[tier].upsert(
-                ids=[r.id for r in part], embeddings=[r.vector for r in part],
-                metadatas=[r.metadata for r in part], documents=[r.document for r in part],
+                ids=[r.id for r in part], embeddings=np.stack([r.vector for r in part]),
+                metadatas=[dict(r.metadata) for r in part], documents=[r.document for r in part],
             )  # fmt: skip
 
     def delete(self, tier: Tier, ids: Sequence[str]) -> None:
@@ -92,7 +94,7 @@ class ChromaStore:
         if most < 1:
             return []
         chosen: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
-        found = self._collections[tier].query(query_embeddings=[vector], n_results=most, include=["distances"], **chosen)
+        found = self._collections[tier].query(query_embeddings=vector[None, :], n_results=most, include=["distances"], **chosen)
         distances = found["distances"] or [[]]
         return [(i, 1.0 - d) for i, d in zip(found["ids"][0], distances[0], strict=True)]
 
@@ -109,7 +111,7 @@ class ChromaStore:
 
     def close(self) -> None:
         """Lets go of the store's files."""
-        self._client.close()
+        self._client.close()  # type: ignore[attr-defined]
 
 
 def open_embedded(folder: Path) -> ChromaStore:

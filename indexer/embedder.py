@@ -128,14 +128,14 @@ class SentenceTransformerEmbedder:
 
     def embed_query(self, text: str) -> Vectors:
         """Embedding of a question: float32, shape (dimensions,)."""
-        vectors: Vectors = self._model.encode_query(
-            [text], normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
-        )
-        return vectors[0]
+        vectors: Vectors = self._model.encode_query([text], normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False)
+        query: Vectors = vectors[0]
+        return query
 
     def load(self) -> None:
-        """Loads the model now. Raises ModelMissingError, ModelChangedError."""
-        _ = self._model
+        """Loads the model now, and warms it up. Raises ModelMissingError, ModelChangedError."""
+        if "_model" not in self.__dict__:
+            self.embed_query("kiln")
 
 
 class UnavailableEmbedder:
@@ -205,7 +205,7 @@ def _load(files: ModelFiles) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         model = SentenceTransformer(str(files.folder or files.name), device="cpu", local_files_only=files.folder is not None)
     except (OSError, ValueError) as error:

@@ -83,7 +83,8 @@ class Search:
         dense = self._dense(vector, allowed, filters, limit)
         unseen = [row for row in _top(share, _LEXICAL_CANDIDATES) if row not in dense]
         dense |= self._score_passages(vector, self.catalog.passages_of(unseen))
-        scores = fuse({row: d.cosine for row, d in dense.items()}, share) if terms else {row: max(0.0, d.cosine) for row, d in dense.items()}
+        cosines = {row: max(0.0, d.cosine) for row, d in dense.items()}
+        scores = fuse(cosines, share) if terms else cosines
         return [(row, scores[row], dense[row].ordinal if row in dense else None) for row in _top(scores, limit)]
 
     def _dense(self, vector: Vectors, allowed: RowIds | None, filters: Filters, limit: int) -> dict[int, Dense]:

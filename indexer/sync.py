@@ -211,7 +211,8 @@ def digest_of(snapshots: Sequence[PoolSnapshot]) -> str:
     digest = hashlib.sha256()
     for snapshot in snapshots:
         for file in snapshot.files:
-            digest.update(f"{snapshot.pool.name}\0{file.path}\0{hashlib.sha256(file.data).hexdigest()}\n".encode("utf-8", "surrogateescape"))
+            line = f"{snapshot.pool.name}\0{file.path}\0{hashlib.sha256(file.data).hexdigest()}\n"
+            digest.update(line.encode("utf-8", "surrogateescape"))
         digest.update("".join(f"{problem}\n" for problem in snapshot.problems).encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 

@@ -35,14 +35,14 @@ class VectorCache(Database):
         wanted = list(dict.fromkeys(keys))
         found: set[bytes] = set()
         for part, marks in _parts(wanted):
-            found.update(row[0] for row in self.db.execute(f"SELECT key FROM vector WHERE key IN ({marks})", part))  # noqa: S608 - only question marks
+            found.update(row[0] for row in self.db.execute(f"SELECT key FROM vector WHERE key IN ({marks})", part))
         return set(wanted) - found
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
         """Embeddings by key; keys without one are left out."""
         found: dict[bytes, Vectors] = {}
         for part, marks in _parts(keys):
-            rows = self.db.execute(f"SELECT key, value FROM vector WHERE key IN ({marks})", part)  # noqa: S608 - only question marks
+            rows = self.db.execute(f"SELECT key, value FROM vector WHERE key IN ({marks})", part)
             found.update((key, np.frombuffer(value, np.float32)) for key, value in rows)
         return found
 

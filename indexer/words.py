@@ -13,13 +13,14 @@ _SINGLE = re.compile(
     "([\u2190-\u2bff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U0001f000-\U0001faff\U00020000-\U0003134f])"
 )
 
-STOP_WORDS = frozenset(
+_STOP_WORDS = (
     "a about after again all also am an and any are as at be because been before being between both but by can could did do does"
     " doing down during each few for from further had has have having he her here hers him his how i if in into is it its itself"
     " just let me more most my no nor not now of off on once one only or other our out over own same shall she should so some such"
     " than that the their them then there these they this those through to too under until up us very was we were what when where"
-    " which while who whom whose why will with would you your".split()
+    " which while who whom whose why will with would you your"
 )
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 def normalised(text: str) -> str:

@@ -217,7 +217,9 @@ class Entry:
     @cached_property
     def fields(self) -> dict[str, str]:
         """Field values by name as first written; a repeated field's values are joined by line breaks."""
-        text, out, names = decode(self.text), {}, {}
+        text = decode(self.text)
+        out: dict[str, str] = {}
+        names: dict[str, str] = {}
         for name, _, start, end in self.field_spans:
             value = readable(text[start:end].replace("\r\n", "\n").strip())
             key = names.setdefault(name.casefold(), readable(name))

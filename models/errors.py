@@ -50,9 +50,7 @@ class NoMemoryFolderError(ColdsparkError):
     title = "No memory folder"
 
     def __init__(self) -> None:
-        super().__init__(
-            "No memory folder is configured: run `coldspark init`, or name one with --memory-dir or COLDSPARK_MEMORY_DIR."
-        )
+        super().__init__("No memory folder is configured: run `coldspark init`, or name one with --memory-dir or COLDSPARK_MEMORY_DIR.")
 
 
 class UnknownPoolError(ColdsparkError):
@@ -99,8 +97,7 @@ class BrokenSurvivalLogError(ColdsparkError):
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
         super().__init__(
-            f"The survival log {path} cannot be trusted (line {line}: {problem}), so nothing was moved:"
-            " mend that line and run again."
+            f"The survival log {path} cannot be trusted (line {line}: {problem}), so nothing was moved: mend that line and run again."
         )
 
 

@@ -77,9 +77,7 @@ def entry(
 
 
 @router.get("/v1/entries/{entry_id}/related")
-def related(
-    entry_id: str, runtime: Running, limit: Annotated[int, Query(ge=1)] = 10, text: TextForm = "full"
-) -> RecallResult:
+def related(entry_id: str, runtime: Running, limit: Annotated[int, Query(ge=1)] = 10, text: TextForm = "full") -> RecallResult:
     """The entries nearest in meaning to one entry."""
     return runtime.backend.related(entry_id, limit, text)
 
@@ -101,5 +99,3 @@ def compact(runtime: Running, request: CompactRequest | None = None) -> CompactR
     """Moves entries to the archive by verdict; says only what would move unless `dry_run` is false."""
     r = request or CompactRequest()
     return operations.compact(runtime.settings, pool=r.pool, today=r.today, force=r.force, only_plan=r.dry_run)
-
-

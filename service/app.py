@@ -60,7 +60,9 @@ def serve(settings: Settings) -> None:
         with published(settings.state_dir, address):
             logging.getLogger("coldspark").info("serving at %s (documentation at %s/docs)", address.url, address.url)
             app = create_app(Runtime(settings), token)
-            config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_WITHIN_SECONDS, server_header=False)
+            config = uvicorn.Config(
+                app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_WITHIN_SECONDS, server_header=False
+            )
             uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -88,6 +90,3 @@ def _listening(settings: Settings) -> socket.socket:
     except OSError as error:
         where = f"{settings.host}:{settings.port}"
         raise InvalidSettingError("port", where, f"{error.strerror or error}; name another with --port") from error
-
-
-

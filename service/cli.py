@@ -57,11 +57,9 @@ def common(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the common options and hands them over as a Call."""
 
     @functools.wraps(command)
-    def wrapped(
-        *, memory_dir: str | None, knowledge_dir: str | None, state_dir: str | None, config: str | None, as_json: bool, verbose: bool, **own: Any
-    ) -> None:
-        folders = {"memory_dir": memory_dir, "knowledge_dir": knowledge_dir, "state_dir": state_dir}
-        command(Call(as_json=as_json, verbose=verbose, config=config, **folders), **own)
+    def wrapped(**given: Any) -> None:
+        shared = {name: given.pop(name) for name in ("memory_dir", "knowledge_dir", "state_dir", "config", "as_json", "verbose")}
+        command(Call(**shared), **given)
 
     for option in reversed(_FOLDERS):
         wrapped = option(wrapped)
@@ -169,7 +167,8 @@ def recall(call: Call, query: str, mode: str, limit: int, text: str | None, **fi
     from service.wiring import backend
 
     form = text or ("full" if call.as_json else "preview")
-    request = _recall_request({"query": query, "mode": mode, "limit": limit, "text": form, "filters": {k: v for k, v in filters.items() if v}})
+    chosen = {name: value for name, value in filters.items() if value}
+    request = _recall_request({"query": query, "mode": mode, "limit": limit, "text": form, "filters": chosen})
     with backend(call.settings()) as found:
         result = found.recall(request)
     call.show(result, "recall")

@@ -31,7 +31,7 @@ class RemoteBackend:
             return False
         return status == 200 and b'"coldspark"' in body
 
-    def sync(self, *, rebuild: bool = False, progress: Progress = silent) -> IndexResult:
+    def sync(self, *, rebuild: bool = False, progress: Progress = silent) -> IndexResult:  # noqa: ARG002 - the service shows none
         """Has the service bring its index in line with the Markdown."""
         return IndexResult.model_validate_json(self._call("POST", "/v1/sync", {"rebuild": rebuild}))
 

@@ -132,8 +132,6 @@ def starter_settings(path: Path, memory: Path, knowledge: Path | None) -> str:
 
 
 def _toml(path: Path | None) -> str:
-    import json
-
     return json.dumps(str(path), ensure_ascii=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections import Counter
@@ -25,6 +26,8 @@ from models.results import (
 from models.settings import READER_LIMIT_BYTES, READER_LIMIT_TOKENS
 
 _MOST_WARNINGS = 8
+_HEADING = re.compile(r"\A *### .*(?:\n|\Z)")
+_LABELS = re.compile(r"^\*\*(?:(?:Pass|Signal|Type|Sources?):\*\*.*$|[^*\n]{1,60}:\*\*)", re.MULTILINE)
 
 
 def kilobytes(count: int) -> str:
@@ -101,9 +104,7 @@ def explained_compaction(result: CompactResult | CompactReport) -> str:
     """The decision on every entry, then the summary."""
     results = result.pools if isinstance(result, CompactReport) else [result]
     rows = [("action", "rule", "age", "id", "title")]
-    rows += [
-        (d.action, d.rule, "-" if d.age_days is None else f"{d.age_days}d", d.id, d.title) for r in results for d in r.decisions
-    ]
+    rows += [(d.action, d.rule, "-" if d.age_days is None else f"{d.age_days}d", d.id, d.title) for r in results for d in r.decisions]
     counts = Counter((d.rule, d.action) for r in results for d in r.decisions)
     summary = [(action, rule, str(n)) for (rule, action), n in sorted(counts.items(), key=lambda c: int(c[0][0].split()[0]))]
     return table(rows, frozenset({2})) + "\n" + table(summary, frozenset({2})) + "\n" + compaction(result)
@@ -138,10 +139,14 @@ def _hit(number: int, h: Hit) -> str:
         click.style(f"    {' · '.join(f for f in facts if f)} · {h.tier} · {h.id}", dim=True),
         click.style(f"    {where}", dim=True),
     ]
-    shown = " ".join((h.passage.text if h.passage else h.text or "").split())
-    if shown:
+    if shown := _readable(h.passage.text if h.passage else h.text or ""):
         lines.append(textwrap.indent(textwrap.fill(textwrap.shorten(shown, 280, placeholder=" …"), _width() - 6), "    "))
     return "\n".join(lines) + "\n"
+
+
+def _readable(text: str) -> str:
+    """A passage on one line, without the heading (the title stands above it), labels and mere marks."""
+    return " ".join(_LABELS.sub(" ", _HEADING.sub("", text)).split())
 
 
 def entry(result: EntryResult) -> str:

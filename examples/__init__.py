@@ -1,0 +1,1 @@
+"""The sample pool, and what is made from it."""
