@@ -39,6 +39,7 @@ from compactor.plan import Plan, Planned, make_plan
 from compactor.rules import Context, Windows
 from compactor.survival import Knowledge, read_knowledge
 from models.errors import ColdsparkError, WriteFailedError
+from models.memory_file import state_of
 from models.pool import Pool, PoolSnapshot, read_pool
 from models.results import ArchiveSize, CompactResult, DecisionView, FileWarning, TierSize, file_warnings
 from models.settings import Settings
@@ -69,6 +70,13 @@ class Survey:
         """Whether the active file is over a target, or compaction was forced."""
         return self.size.over_target or self.request.force
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the files are still the ones that were read, and no other has come."""
+        pool = self.request.pool
+        read = {f.path: f.state for f in self.snapshot.files}
+        return all(state_of(path) == read.get(path) for path in (pool.active, pool.archive, *pool.archive_files()))
+
 
 def dry_run(request: Request) -> CompactResult:
     """What `compact` would do now; writes nothing at all."""
@@ -86,15 +94,16 @@ def compact(request: Request, disk: Disk, wait_seconds: float = 5.0) -> CompactR
     """
     pool = request.pool
     desk = Desk.of(pool)
-    if not recover.is_needed(desk):
-        survey = _survey(request)
-        if not survey.is_due or not survey.plan.moving:
-            return _nothing_to_do(survey)
+    first = None if recover.is_needed(desk) else _survey(request)
+    if first is not None:
+        if not first.is_due or not first.plan.moving:
+            return _nothing_to_do(first)
+        check_places(pool)
     desk.prepare(disk)
     with held(desk.lock, f"memory {pool.name}", wait_seconds):
         done = recover_pool(request, desk, disk)
         check_places(pool)
-        survey = _survey(request)
+        survey = first if first is not None and first.is_current else _survey(request)
         if not survey.is_due or not survey.plan.moving:
             return _nothing_to_do(survey, done)
         return _move(survey, desk, disk, done)

@@ -230,8 +230,8 @@ def _write_entry(db: sqlite3.Connection, item: Indexed) -> None:
         "view": view.model_dump_json(), "text": e.text,
     }  # fmt: skip
     names = ", ".join(values)
-    db.execute("INSERT OR IGNORE INTO entry (pool, id, version, tier, file, kind, sources, length, view, text) VALUES (?, ?, '', '', '', '', '', 0, '', '')",
-               (placed.pool, placed.id))  # fmt: skip
+    columns = "pool, id, version, tier, file, kind, sources, length, view, text"
+    db.execute(f"INSERT OR IGNORE INTO entry ({columns}) VALUES (?, ?, '', '', '', '', '', 0, '', '')", (placed.pool, placed.id))
     (row,) = db.execute("SELECT row FROM entry WHERE pool = ? AND id = ?", (placed.pool, placed.id)).fetchone()
     db.execute(f"UPDATE entry SET ({names}) = ({', '.join('?' * len(values))}) WHERE row = ?", (*values.values(), row))
     for statement in ("DELETE FROM tag WHERE row = ?", "DELETE FROM passage WHERE row = ?", "DELETE FROM word WHERE rowid = ?"):

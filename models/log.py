@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.entry import Entry, Warned, decode, parse_heading, readable
+from models.entry import Entry, Heading, Warned, decode, parse_heading, readable
 from models.markdown import Block, blocks
 
 BATCH_HEADING = re.compile(
@@ -69,7 +69,7 @@ class _Reader:
         self.spans: list[Prose | Entry] = []
         self.warnings: list[Warned] = []
         self.own: list[Warned] = []
-        self.open: tuple[int, int, bytes] | None = None  # start, line and heading of the entry being read
+        self.open: tuple[int, int, Heading] | None = None  # start, line and heading of the entry being read
         self.at = self.line_at = 0
         self.line = 1
         self.batch: dt.date | None = None
@@ -92,9 +92,10 @@ class _Reader:
         start = block.start + (len(_BOM) if block.start == 0 and self.data.startswith(_BOM) else 0)
         text = self.data[start : block.end].lstrip(b" ")[block.level :]
         self._cut(start)
-        if block.level == 3 and _leads_with_tag(text):
+        heading = _entry_heading(text) if block.level == 3 else None
+        if heading is not None:
             line = self._line_of(start)
-            self.open = (start, line, text)
+            self.open = (start, line, heading)
             if not block.plain_space:
                 self._warn(line, "the space after ### is not a plain one; the line is read as a heading all the same")
         elif block.level == 3:
@@ -123,7 +124,7 @@ class _Reader:
         else:
             start, line, heading = self.open
             tail = _trailing_blank(raw)
-            entry = Entry(raw[:tail], raw[tail:], start, line, parse_heading(_heading_text(heading)), self.batch, tuple(self.own))
+            entry = Entry(raw[:tail], raw[tail:], start, line, heading, self.batch, tuple(self.own))
             self.spans.append(entry)
         self.open, self.own, self.at = None, [], end
 
@@ -156,12 +157,13 @@ def _heading_text(text: bytes) -> str:
     return re.sub(r"[ \t]+#+$", "", line)
 
 
-def _leads_with_tag(text: bytes) -> bool:
+def _entry_heading(text: bytes) -> Heading | None:
+    """The parts of a level-3 heading that begins with a tag; None of any other."""
     line = _heading_text(text)
     if not line.startswith("["):
-        return False
+        return None
     heading = parse_heading(line)
-    return bool(heading.tags or heading.annotations)
+    return heading if heading.tags or heading.annotations else None
 
 
 def _date(text: str) -> dt.date | None:
