@@ -49,8 +49,7 @@ def read_knowledge(folder: Path | None) -> Knowledge:
     """
     sparks = folder / "sparks" if folder else None
     if sparks is None or not sparks.is_dir():
-        missing = folder or Path("knowledge")
-        return Knowledge(warnings=((missing, None, "no survival log was found, so no entry counts as alive"),))
+        return Knowledge(warnings=((folder or Path("knowledge"), None, "there is no survival log here, so no entry counts as alive"),))
     logs = _markdown_files(sparks)
     survival = sparks / "survival-log.md"
     anchors, warnings = _read_survival(survival) if survival in logs else ([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -203,13 +204,31 @@ def _load(files: ModelFiles) -> SentenceTransformer:
     if files.folder is not None:
         os.environ["HF_HUB_OFFLINE"] = "1"
     from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it reports every retry of a connection
+    source = str(files.folder or files.name)
     try:
-        model = SentenceTransformer(str(files.folder or files.name), device="cpu", local_files_only=files.folder is not None)
+        model = SentenceTransformer(source, device="cpu", local_files_only=True)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelMissingError(files.name, reason) from error
+        if files.folder is not None:
+            raise ModelMissingError(files.name, _first_line(error)) from error
+        model = _fetch(files.name)
     model.eval()
     return model
+
+
+def _fetch(name: str) -> SentenceTransformer:
+    """A model that is named but not yet in the local cache, from the hub."""
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        return SentenceTransformer(name, device="cpu")
+    except (OSError, ValueError) as error:
+        raise ModelMissingError(name, _first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

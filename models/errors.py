@@ -42,6 +42,28 @@ class InvalidSettingError(ColdsparkError):
         super().__init__(f"The setting {name} ({source}) cannot be used: {problem}. Correct it there and run again.")
 
 
+class SettingsExistError(ColdsparkError):
+    """A settings file is already there, and is never overwritten."""
+
+    exit_code = 3
+    status = 409
+    title = "Settings exist"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"The settings file {path} exists already and is left as it is: edit it, or name another with --write-to.")
+
+
+class NoHomeError(ColdsparkError):
+    """This user has no home folder to keep state in."""
+
+    exit_code = 3
+    status = 503
+    title = "No home folder"
+
+    def __init__(self, variable: str) -> None:
+        super().__init__(f"This user has no home folder: set {variable}, or name a folder with --state-dir or COLDSPARK_STATE_DIR.")
+
+
 class NoMemoryFolderError(ColdsparkError):
     """No pool is configured at all."""
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from models.errors import InvalidSettingError, NoMemoryFolderError, UnknownPoolError, UnreadableFileError
+from models.errors import InvalidSettingError, NoHomeError, NoMemoryFolderError, UnknownPoolError, UnreadableFileError
 from models.pool import Pool
 
 PREFIX = "COLDSPARK_"
@@ -117,8 +117,10 @@ class Settings(BaseModel):
 
 
 def settings_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the settings file lies unless COLDSPARK_CONFIG or --config says otherwise."""
-    return Path(environ.get("COLDSPARK_CONFIG") or _xdg("XDG_CONFIG_HOME", ".config", environ) / "settings.toml")
+    """Where the settings file lies unless --config says otherwise. Raises NoHomeError."""
+    if named := environ.get("COLDSPARK_CONFIG"):
+        return Path(named)
+    return _xdg("XDG_CONFIG_HOME", ".config", environ) / "settings.toml"
 
 
 def load_settings(flags: Mapping[str, Any], config: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -126,11 +128,11 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None, environ:
 
     Flags that are None count as not given. Raises InvalidSettingError, UnreadableFileError.
     """
-    path = config or settings_file(environ)
+    path, values = _from_file(config, environ)
     layers = [
         ("--{}", {k: v for k, v in flags.items() if v is not None}, True),
         ("the environment variable " + PREFIX + "{}", _from_environment(environ), False),
-        (f"{path}", _from_file(path, required=config is not None or "COLDSPARK_CONFIG" in environ), False),
+        (f"{path}", values, False),
     ]
     merged: dict[str, Any] = {}
     origin: dict[str, str] = {}
@@ -152,13 +154,18 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def _from_file(path: Path, *, required: bool) -> dict[str, Any]:
+def _from_file(config: Path | None, environ: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
+    """The settings file and what it says; one that nobody named may be missing."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        path = config or settings_file(environ)
+    except NoHomeError:
+        return None, {}
+    try:
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        if required:
+        if config is not None or "COLDSPARK_CONFIG" in environ:
             raise UnreadableFileError(path, "settings file", "it does not exist") from None
-        return {}
+        return path, {}
     except OSError as error:
         raise UnreadableFileError(path, "settings file", error.strerror or str(error)) from error
     except ValueError as error:
@@ -174,5 +181,9 @@ def _first_problem(error: ValidationError, origin: Mapping[str, str]) -> Invalid
 
 
 def _xdg(variable: str, default: str, environ: Mapping[str, str] = os.environ) -> Path:
-    base = environ.get(variable)
-    return (Path(base) if base else Path.home() / default) / "coldspark"
+    if base := environ.get(variable):
+        return Path(base) / "coldspark"
+    try:
+        return Path.home() / default / "coldspark"
+    except RuntimeError:
+        raise NoHomeError(variable) from None

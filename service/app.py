@@ -22,6 +22,7 @@ from service.runtime import Runtime
 
 _STOP_WITHIN_SECONDS = 5
 _STARTING_WAIT = 5.0
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised here, never a default
 
 
 def create_app(runtime: Runtime, token: str | None = None) -> FastAPI:
@@ -40,9 +41,13 @@ def create_app(runtime: Runtime, token: str | None = None) -> FastAPI:
     app.state.runtime = runtime
     app.include_router(api.router)
     problems.register(app)
-    host = runtime.settings.host
-    app.add_middleware(Guard, hosts=frozenset() if host in LOOPBACK else frozenset({host}), token=token)
+    app.add_middleware(Guard, hosts=_names_of(runtime.settings.host), token=token)
     return app
+
+
+def _names_of(host: str) -> frozenset[str] | None:
+    """What a request's Host may say: loopback and the address itself; anything when all addresses are listened on."""
+    return None if host in _EVERYWHERE else LOOPBACK | {host}
 
 
 def serve(settings: Settings) -> None:
@@ -54,9 +59,7 @@ def serve(settings: Settings) -> None:
 
     token = _required_token(settings)
     with owned(settings.state_dir, _STARTING_WAIT), _listening(settings) as listener:
-        host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        address = Address(f"http://{shown}:{port}", token or secrets.token_urlsafe(24), os.getpid(), __version__)
+        address = Address(_url(listener), token or secrets.token_urlsafe(24), os.getpid(), __version__)
         with published(settings.state_dir, address):
             logging.getLogger("coldspark").info("serving at %s (documentation at %s/docs)", address.url, address.url)
             app = create_app(Runtime(settings), token)
@@ -64,6 +67,13 @@ def serve(settings: Settings) -> None:
                 app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_WITHIN_SECONDS, server_header=False
             )
             uvicorn.Server(config).run(sockets=[listener])
+
+
+def _url(listener: socket.socket) -> str:
+    """Where this machine reaches the service."""
+    host, port = listener.getsockname()[:2]
+    host = _EVERYWHERE.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _required_token(settings: Settings) -> str | None:

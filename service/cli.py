@@ -23,6 +23,10 @@ _FOLDERS = (
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     click.option("-v", "--verbose", is_flag=True, help="Say more on stderr."),
 )
+_WINDOWS = (
+    "target_lines", "target_bytes", "target_tokens", "limit_bytes", "recent_days", "release_grace_days", "signal_days", "swarm_days",
+    "park_days", "dream_days", "resonant_days", "timezone",
+)  # fmt: skip
 _FORMS = click.Choice(["full", "preview", "none"])
 
 
@@ -34,6 +38,10 @@ class Call:
         self.verbose = verbose
         self._config = config
         self._flags = flags
+
+    def with_flags(self, flags: dict[str, Any]) -> Call:
+        """The same call with flags of its command's own."""
+        return Call(as_json=self.as_json, verbose=self.verbose, config=self._config, **self._flags, **flags)
 
     def settings(self, **more: Any) -> Settings:
         """The settings that hold for this command; *more* are its own flags."""
@@ -51,6 +59,21 @@ class Call:
         from service import render
 
         click.echo(getattr(render, table)(result), nl=False)
+
+
+def setting_flags(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds a flag for each of these settings, and hands those that are given over to the Call."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def wrapped(call: Call, **given: Any) -> None:
+            command(call.with_flags({name: given.pop(name) for name in names}), **given)
+
+        for name in reversed(names):
+            wrapped = click.option(f"--{name.replace('_', '-')}", help=f"The setting {name}.")(wrapped)
+        return wrapped
+
+    return add
 
 
 def common(command: Callable[..., None]) -> Callable[..., None]:
@@ -117,6 +140,7 @@ def entries(call: Call, pool: str | None) -> None:
 @click.option("--force", is_flag=True, help="Compact even while the active file is under its targets.")
 @click.option("--fit-to-limit/--no-fit-to-limit", default=None, help="Shorten the windows until the file is under the reader's limit.")
 @click.option("--pool", help="Only this pool.")
+@setting_flags(*_WINDOWS)
 def compact(call: Call, *, dry_run: bool, explain: bool, today: Any, force: bool, fit_to_limit: bool | None, pool: str | None) -> None:
     """Move entries to the archive by verdict, verbatim."""
     from service import operations
@@ -130,6 +154,7 @@ def compact(call: Call, *, dry_run: bool, explain: bool, today: Any, force: bool
 @common
 @click.option("--rebuild", is_flag=True, help="Build a new index beside the old one, then switch.")
 @click.option("--dry-run", is_flag=True, help="Say what a sync would do; write nothing.")
+@setting_flags("model", "chroma_url")
 def index(call: Call, *, rebuild: bool, dry_run: bool) -> None:
     """Bring the index in line with the Markdown."""
     from service import operations
@@ -207,6 +232,7 @@ def related(call: Call, entry_id: str, limit: int, text: str | None) -> None:
 @common
 @click.option("--host", help="Address to listen on; other than loopback needs a token.")
 @click.option("--port", type=int, help="Port to listen on; 0 takes a free one.")
+@setting_flags("model", "chroma_url")
 def serve(call: Call, host: str | None, port: int | None) -> None:
     """Run the service: it owns the index and keeps it fresh."""
     import logging

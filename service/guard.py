@@ -20,11 +20,11 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guard:
-    """ASGI middleware; *hosts* may be named in Host besides loopback, *token* must be shown when it is set."""
+    """ASGI middleware; *hosts* may be named in Host (None: any, safe only with a token), *token* must be shown when it is set."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str] = frozenset(), token: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None = LOOPBACK, token: str | None = None) -> None:
         self.app = app
-        self.hosts = LOOPBACK | hosts
+        self.hosts = hosts
         self.token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,7 +43,8 @@ class Guard:
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str, str] | None:
         host = headers.get("host", "")
-        if len(headers.getlist("host")) != 1 or hostname(host) not in self.hosts:
+        known = self.hosts is None or hostname(host) in self.hosts
+        if len(headers.getlist("host")) != 1 or not known:
             return 403, "Host refused", "Host: this service answers only under its own address."
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2].casefold() != host.casefold():

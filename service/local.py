@@ -76,6 +76,9 @@ class LocalBackend:
             pools = self.settings.all_pools()
             states = _states(pools)
             snapshots = [read_pool(pool) for pool in pools]
+            problems = [problem for s in snapshots for problem in s.problems]
+            if problems and not any(s.files for s in snapshots):
+                raise problems[0]
             result = self._rebuild(snapshots, progress) if rebuild else self.index(create=True).sync(snapshots, progress)
             self.index().catalog.set_meta("synced_at", self.settings.clock().isoformat(timespec="seconds"))
             self._seen, self._problem = states, result.stale

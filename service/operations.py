@@ -10,7 +10,7 @@ from compactor.compact import BYTES_PER_TOKEN, Request, dry_run, tier_size
 from compactor.compact import compact as run_compaction
 from compactor.durable import Disk
 from models.entry import is_utf8
-from models.errors import AmbiguousEntryError, InvalidSettingError, MissingFileError, UnknownEntryError
+from models.errors import AmbiguousEntryError, MissingFileError, SettingsExistError, UnknownEntryError, WriteFailedError
 from models.pool import Pool, read_pool
 from models.results import (
     ArchiveSize,
@@ -120,14 +120,16 @@ def planned_sync(settings: Settings) -> IndexResult:
 
 
 def starter_settings(path: Path, memory: Path, knowledge: Path | None) -> str:
-    """Writes a commented settings file for one pool; answers its text. Raises InvalidSettingError when it exists."""
+    """Writes a commented settings file for one pool; answers its text. Raises SettingsExistError, WriteFailedError."""
     text = _STARTER.format(memory=_toml(memory), knowledge=f"knowledge_dir = {_toml(knowledge)}" if knowledge else '# knowledge_dir = "…"')
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise InvalidSettingError("config", str(path), "the file exists already and is never overwritten") from error
+        raise SettingsExistError(path) from error
+    except OSError as error:
+        raise WriteFailedError(path, error.strerror or str(error)) from error
     return text
 
 

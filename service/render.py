@@ -82,7 +82,8 @@ def compaction(result: CompactResult | CompactReport) -> str:
     """What moved, what stays, and what holds it."""
     if isinstance(result, CompactReport):
         return "\n".join(compaction(r) for r in result.pools)
-    out = [f"{_COMPACTED[result.status].format(r=result)}\n", f"active   {_size(result.active)}\n"]
+    nothing = f"No entries, nothing to do (pool {result.pool})" if not result.decisions else None
+    out = [f"{nothing or _COMPACTED[result.status].format(r=result)}\n", f"active   {_size(result.active)}\n"]
     out.append(f"archive  {result.archive.entries:,} entries, {kilobytes(result.archive.bytes)} ({result.archive.file})\n")
     if result.conserved:
         out.append(f"proof    {result.conserved}\n")

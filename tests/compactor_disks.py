@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ from models.log import parse
 from models.memory_file import FileState
 from models.pool import Pool
 from models.settings import Settings
+from tests.samples import HEADER, KILN, delve, log
 
 TODAY = dt.date(2026, 6, 15)
 NOON = dt.datetime(2026, 6, 15, 12, tzinfo=dt.UTC)
@@ -188,3 +191,34 @@ def tree(folder: Path) -> dict[str, tuple[int, int, bytes | None]]:
         stat = path.lstat()
         found[str(path)] = (stat.st_mode, stat.st_mtime_ns, path.read_bytes() if path.is_file() else None)
     return found
+
+
+MOVING = (
+    delve("Move one", "2026-05-01"),
+    delve("Move two", "2026-05-02").replace(b"\n", b"\r\n"),
+    KILN,
+    delve("Twin", "2026-05-03"),
+    delve("Twin", "2026-05-03"),
+)
+STAYING = (delve("Stay one", "2026-05-01", "absorb -- fits"), b"### [muse] Stay two, \xff\x00 (2026-05-09)\nno final newline")
+MIXED = HEADER + log(MOVING[0], STAYING[0], MOVING[1], b"## Night of 2026-05-03\n", *MOVING[2:], STAYING[1])
+MIXED_AFTER = HEADER + log(STAYING[0], b"## Night of 2026-05-03\n", STAYING[1])
+OLD_ARCHIVE = b"# Dream Sparks Archive\n\n## Archived 2026-05-01 \xe2\x80\x94 1 entries (date range: 2026-01-01 to 2026-01-01)\n\n" + (
+    delve("Long archived", "2026-01-01").rstrip(b"\n")
+)
+
+
+def lay(pool: Pool, *, archive: bytes | None) -> Counter[bytes]:
+    """Empties the memory folder and writes MIXED and *archive* there; answers the entries over both tiers."""
+    shutil.rmtree(pool.memory_dir)
+    pool.memory_dir.mkdir()
+    pool.active.write_bytes(MIXED)
+    if archive is not None:
+        pool.archive.write_bytes(archive)
+    return everywhere(pool)
+
+
+def batch_lines(pool: Pool) -> list[dict[str, Any]]:
+    """The list of batch checksums, parsed."""
+    path = pool.memory_dir / ".coldspark" / "batches.jsonl"
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
