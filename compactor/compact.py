@@ -35,7 +35,7 @@ from compactor.durable import Disk
 from compactor.journal import Desk, Journal
 from compactor.lock import held
 from compactor.places import check_places
-from compactor.plan import Plan, Planned, make_plan
+from compactor.plan import Plan, Planned, fitting_windows, make_plan, size_after
 from compactor.rules import Context, Windows
 from compactor.survival import Knowledge, read_knowledge
 from models.errors import ColdsparkError, WriteFailedError
@@ -43,6 +43,9 @@ from models.memory_file import state_of
 from models.pool import Pool, PoolSnapshot, read_pool
 from models.results import ArchiveSize, CompactResult, DecisionView, FileWarning, TierSize, file_warnings
 from models.settings import Settings
+
+BYTES_PER_TOKEN = 4
+"""Rough size of a reader's token in English text."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Survey:
 
     request: Request
     snapshot: PoolSnapshot
+    context: Context
     knowledge: Knowledge
     plan: Plan
     size: TierSize
@@ -128,9 +132,10 @@ def _survey(request: Request) -> Survey:
     knowledge = read_knowledge(request.pool.knowledge_dir)
     context = Context(request.today, Windows.of(request.settings), knowledge.is_alive, knowledge.is_consumed)
     placed = [p for p in snapshot.entries if p.tier == "active"]
+    size = tier_size(active.data, len(placed), request.settings)
     plan = make_plan(active.log, placed, context, request.settings)
     plan = _only_what_reads_back(plan, request.today)
-    return Survey(request, snapshot, knowledge, plan, tier_size(active.data, len(placed), request.settings))
+    return Survey(request, snapshot, context, knowledge, plan, size)
 
 
 def _only_what_reads_back(plan: Plan, today: dt.date) -> Plan:
@@ -238,8 +243,27 @@ def _result(
             entries=sum(len(f.log.entries) for f in snapshot.tier("archive")),
         ),
         "decisions": [_decision_view(row) for row in plan.rows],
-        "held": plan.held(), "warnings": warnings, "conserved": conserved,
+        "held": plan.held(), "advice": _advice(survey), "warnings": warnings, "conserved": conserved,
     })  # fmt: skip
+
+
+def _advice(survey: Survey) -> str | None:
+    """How to bring the file under its targets when the rules do not."""
+    settings, log = survey.request.settings, survey.snapshot.tier("active")[0].log
+    placed = [row.placed for row in survey.plan.rows]
+
+    def fits(lines: int, data: int) -> bool:
+        return not over_target(lines, data, settings)
+
+    if not survey.is_due or fits(*size_after(log, survey.plan)):
+        return None
+    w = fitting_windows(log, placed, survey.context, fits)
+    if w is None:
+        return "no window of rules 7 to 10 brings the file under its targets: what holds it there is kept by the other rules"
+    return (
+        f"it would come under its targets with signal_days {w.signal}, swarm_days {w.swarm}, park_days {w.park},"
+        f" dream_days {w.dream}, resonant_days {w.resonant}"
+    )
 
 
 def _decision_view(row: Planned) -> DecisionView:
@@ -250,14 +274,13 @@ def _decision_view(row: Planned) -> DecisionView:
 def tier_size(data: bytes, entries: int, settings: Settings) -> TierSize:
     """How large a file is: lines as an editor counts them, bytes, entries, and whether any target is passed."""
     lines = data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0)
-    tokens = len(data) / BYTES_PER_TOKEN
-    over = lines >= settings.target_lines or len(data) >= settings.target_bytes
-    over = over or (settings.target_tokens is not None and tokens >= settings.target_tokens)
-    return TierSize(lines=lines, bytes=len(data), entries=entries, over_target=over)
+    return TierSize(lines=lines, bytes=len(data), entries=entries, over_target=over_target(lines, len(data), settings))
 
 
-BYTES_PER_TOKEN = 4
-"""Rough size of a reader's token in English text."""
+def over_target(lines: int, size: int, settings: Settings) -> bool:
+    """Whether a file of so many lines and bytes reaches any target."""
+    too_many_tokens = settings.target_tokens is not None and size / BYTES_PER_TOKEN >= settings.target_tokens
+    return lines >= settings.target_lines or size >= settings.target_bytes or too_many_tokens
 
 
 def _run_id(request: Request) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from compactor.rules import Context, Decision, decide
+from compactor.rules import Context, Decision, Windows, decide
 from models.entry import Entry
 from models.log import Log
 from models.pool import PlacedEntry
@@ -55,24 +56,42 @@ class Plan:
 def make_plan(log: Log, placed: list[PlacedEntry], context: Context, settings: Settings) -> Plan:
     """Applies the rules; with `fit_to_limit`, shortens the windows until the file is under `limit_bytes`."""
     plan = _apply(placed, context)
-    if not settings.fit_to_limit:
+    if not settings.fit_to_limit or size_after(log, plan)[1] < settings.limit_bytes:
         return plan
-    total = sum(len(s.raw) for s in log.spans)
-    shrink = 0
-    longest = max(context.windows.park, context.windows.dream, context.windows.resonant, context.windows.swarm, context.windows.signal)
-    while _size_after(total, plan) >= settings.limit_bytes and shrink < longest:
-        shrink += 1
-        tighter = replace(context, windows=context.windows.shrunk(shrink))
-        plan = _marked_fit(_apply(placed, tighter), plan)
+    for _, tighter in _ever_tighter(placed, context):
+        plan = _marked_fit(tighter, plan)
+        if size_after(log, plan)[1] < settings.limit_bytes:
+            break
     return plan
+
+
+def fitting_windows(log: Log, placed: list[PlacedEntry], context: Context, fits: Callable[[int, int], bool]) -> Windows | None:
+    """The longest windows of rows 7 to 10 under which the file *fits* (given lines and bytes); None when none does."""
+    found = (windows for windows, plan in _ever_tighter(placed, context) if fits(*size_after(log, plan)))
+    return next(found, None)
+
+
+def size_after(log: Log, plan: Plan) -> tuple[int, int]:
+    """Lines and bytes of the active file once the plan is carried out."""
+    gone = plan.moving
+    data = sum(len(s.raw) for s in log.spans) - sum(len(e.raw) for e in gone)
+    lines = sum(s.raw.count(b"\n") for s in log.spans) - sum(e.raw.count(b"\n") for e in gone)
+    return lines, data
+
+
+def _ever_tighter(placed: list[PlacedEntry], context: Context) -> Iterator[tuple[Windows, Plan]]:
+    """Plans under windows that shrink together, day by day, as far as they go."""
+    windows = context.windows
+    for days in range(1, 36_500):
+        tighter = context.windows.shrunk(days)
+        if tighter == windows:
+            return
+        windows = tighter
+        yield windows, _apply(placed, replace(context, windows=windows))
 
 
 def _apply(placed: list[PlacedEntry], context: Context) -> Plan:
     return Plan(tuple(Planned(p, decide(p.entry, context)) for p in placed))
-
-
-def _size_after(total: int, plan: Plan) -> int:
-    return total - sum(len(e.raw) for e in plan.moving)
 
 
 def _marked_fit(tighter: Plan, plan: Plan) -> Plan:

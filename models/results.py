@@ -104,6 +104,7 @@ class CompactResult(Result):
     archive: ArchiveSize
     decisions: list[DecisionView]
     held: list[HeldByRule]
+    advice: str | None = None
     warnings: list[FileWarning]
     conserved: str | None = None
 

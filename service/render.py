@@ -87,9 +87,10 @@ def compaction(result: CompactResult | CompactReport) -> str:
     out.append(f"archive  {result.archive.entries:,} entries, {kilobytes(result.archive.bytes)} ({result.archive.file})\n")
     if result.conserved:
         out.append(f"proof    {result.conserved}\n")
-    if result.active.over_target and result.status != "planned":
-        held = ", ".join(f"{h.rule} ({h.entries} entries, {kilobytes(h.bytes)})" for h in result.held)
-        out.append(f"held     the file stays over its target because of the rules {held}\n")
+    if result.advice:
+        out.append("still over target; what stays, by rule:\n")
+        out.append(table([("", h.rule, f"{h.entries:,} entries", kilobytes(h.bytes)) for h in result.held], frozenset({2, 3})))
+        out.append(f"advice   {result.advice}\n")
     return "".join(out) + _warnings(result.warnings)
 
 
