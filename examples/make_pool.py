@@ -45,9 +45,9 @@ class Share:
 
 
 MIX = (
-    Share(45, "[delve]", 8, 13, "release"), Share(18, "[swarm-docs]", 15, 17), Share(18, "[swarm-fomo]", 15, 17),
+    Share(49, "[delve]", 8, 13, "release"), Share(18, "[swarm-docs]", 15, 17), Share(18, "[swarm-fomo]", 15, 17),
     Share(15, "[swarm-meta]", 15, 17), Share(5, "[dream] [ext-signal] [expired]", 8, 13), Share(5, "[dream] [ext-signal]", 8, 13),
-    Share(22, "[dream]", 8, 17), Share(8, "[daydream]", 8, 17), Share(10, "[daydream]", 0, 7), Share(6, "[delve]", 8, 17, "absorb"),
+    Share(18, "[dream]", 8, 17), Share(8, "[daydream]", 8, 17), Share(10, "[daydream]", 0, 7), Share(6, "[delve]", 8, 17, "absorb"),
     Share(7, "[delve]", 8, 17, "park"), Share(3, "[research]", 8, 17), Share(4, "[delve]", 0, 7, "release"), Share(2, "[lucid]", 8, 17),
 )  # fmt: skip
 

@@ -124,6 +124,10 @@ class LocalBackend:
         """Entries near one entry in meaning."""
         return self.index().search.related(self.stored(entry_id), limit, text, self.stale())
 
+    def warm_up(self) -> None:
+        """Asks something, so that the first person to ask does not wait for lazy parts."""
+        self.index().search.recall(RecallRequest(query="kiln", limit=1, text="none"))
+
     # Telling
 
     def degraded(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,6 +11,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from models.errors import ColdsparkError
+
+log = logging.getLogger("coldspark")
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -32,6 +35,11 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     return problem(422, "Invalid request", f"{first['field']}: {first['problem']}", errors=fields, exit_code=2)
 
 
+async def _unforeseen(_request: Request, error: Exception) -> JSONResponse:
+    log.error("unforeseen failure", exc_info=error)
+    return problem(500, "Unforeseen failure", "Something failed that should not; the service's log says what.", exit_code=1)
+
+
 async def _http(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - the handler's registration says so
     answer = problem(error.status_code, "Request failed", str(error.detail))
@@ -50,3 +58,4 @@ def register(app: FastAPI) -> None:
     app.add_exception_handler(ColdsparkError, _own)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)

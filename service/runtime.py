@@ -41,20 +41,26 @@ class Runtime:
             self.backend.close()
 
     def _run(self) -> None:
-        self._try_sync_at_start()
-        while not self._stopping.wait(_LOOK_EVERY_SECONDS):
-            if self.not_ready or self.backend.has_changed():
-                self._try_sync_at_start() if self.not_ready else self._try_sync()
+        try:
+            self._get_ready()
+            while not self._stopping.wait(_LOOK_EVERY_SECONDS):
+                if self.not_ready:
+                    self._get_ready()
+                elif self.backend.has_changed():
+                    self._try_sync()
+        finally:
+            if not self._stopping.is_set():
+                self.not_ready = "the background sync ended unexpectedly; see the service's log, and start it again"
 
-    def _try_sync_at_start(self) -> None:
+    def _get_ready(self) -> None:
         self.not_ready = _LOADING
         self.backend.load_model()
         self.backend.loading = None
         self.not_ready = "the first sync since the start is running"
-        if (problem := self._try_sync()) is None and not self._stopping.is_set():
-            self.not_ready = self.backend.degraded()
-        else:
-            self.not_ready = problem
+        problem = self._try_sync() or self.backend.degraded()
+        if problem is None:
+            self.backend.warm_up()
+        self.not_ready = problem
 
     def _try_sync(self) -> str | None:
         """Syncs; a failure is logged, told, and tried again at the next look."""
