@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from compactor.rules import Context, Decision, Windows, decide
+from compactor.rules import SHORTEST_WINDOW, Context, Decision, Windows, decide
 from models.entry import Entry
 from models.log import Log
 from models.pool import PlacedEntry
@@ -56,19 +57,20 @@ class Plan:
 def make_plan(log: Log, placed: list[PlacedEntry], context: Context, settings: Settings) -> Plan:
     """Applies the rules; with `fit_to_limit`, shortens the windows until the file is under `limit_bytes`."""
     plan = _apply(placed, context)
-    if not settings.fit_to_limit or size_after(log, plan)[1] < settings.limit_bytes:
+
+    def fits(candidate: Plan) -> bool:
+        return size_after(log, candidate)[1] < settings.limit_bytes
+
+    if not settings.fit_to_limit or fits(plan):
         return plan
-    for _, tighter in _ever_tighter(placed, context):
-        plan = _marked_fit(tighter, plan)
-        if size_after(log, plan)[1] < settings.limit_bytes:
-            break
-    return plan
+    _, tighter = _tightened(placed, context, fits)
+    return _marked_fit(tighter, plan)
 
 
 def fitting_windows(log: Log, placed: list[PlacedEntry], context: Context, fits: Callable[[int, int], bool]) -> Windows | None:
     """The longest windows of rows 7 to 10 under which the file *fits* (given lines and bytes); None when none does."""
-    found = (windows for windows, plan in _ever_tighter(placed, context) if fits(*size_after(log, plan)))
-    return next(found, None)
+    windows, plan = _tightened(placed, context, lambda candidate: fits(*size_after(log, candidate)))
+    return windows if fits(*size_after(log, plan)) else None
 
 
 def size_after(log: Log, plan: Plan) -> tuple[int, int]:
@@ -79,15 +81,19 @@ def size_after(log: Log, plan: Plan) -> tuple[int, int]:
     return lines, data
 
 
-def _ever_tighter(placed: list[PlacedEntry], context: Context) -> Iterator[tuple[Windows, Plan]]:
-    """Plans under windows that shrink together, day by day, as far as they go."""
-    windows = context.windows
-    for days in range(1, 36_500):
-        tighter = context.windows.shrunk(days)
-        if tighter == windows:
-            return
-        windows = tighter
-        yield windows, _apply(placed, replace(context, windows=windows))
+def _tightened(placed: list[PlacedEntry], context: Context, fits: Callable[[Plan], bool]) -> tuple[Windows, Plan]:
+    """The windows, shrunk together by as few days as will do, and their plan; the tightest there are when nothing does.
+
+    What is archived only grows as the windows shrink, so the number of days can be found by halving.
+    """
+
+    def plan(days: int) -> Plan:
+        return _apply(placed, replace(context, windows=context.windows.shrunk(days)))
+
+    w = context.windows
+    most = max(0, max(w.signal, w.swarm, w.park, w.dream, w.resonant) - SHORTEST_WINDOW)
+    days = bisect_left(range(most), x=True, key=lambda day: fits(plan(day)))
+    return context.windows.shrunk(days), plan(days)
 
 
 def _apply(placed: list[PlacedEntry], context: Context) -> Plan:
@@ -98,7 +104,6 @@ def _marked_fit(tighter: Plan, plan: Plan) -> Plan:
     """*tighter*, its additional moves marked as made to fit."""
 
     def mark(new: Planned, old: Planned) -> Planned:
-        fits = new.moves and (not old.moves or old.decision.rule.endswith(" fit"))
-        return Planned(new.placed, replace(new.decision, rule=f"{new.decision.rule} fit")) if fits else new
+        return Planned(new.placed, replace(new.decision, rule=f"{new.decision.rule} fit")) if new.moves and not old.moves else new
 
     return Plan(tuple(mark(n, o) for n, o in zip(tighter.rows, plan.rows, strict=True)))

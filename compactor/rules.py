@@ -15,6 +15,9 @@ from models.settings import Settings
 
 Action = Literal["keep", "archive"]
 
+SHORTEST_WINDOW = 7
+"""Days below which `fit_to_limit` pushes no window."""
+
 
 @dataclass(frozen=True, slots=True)
 class Windows:
@@ -36,11 +39,11 @@ class Windows:
         resonant = s.dream_days if s.resonant_days is None else s.resonant_days
         return cls(s.recent_days, grace, s.signal_days, s.swarm_days, s.park_days, s.dream_days, resonant)
 
-    def shrunk(self, days: int, floor: int = 7) -> Windows:
-        """Rows 7 to 10 shorter by *days*, none pushed below *floor* days."""
+    def shrunk(self, days: int) -> Windows:
+        """Rows 7 to 10 shorter by *days*, none pushed below SHORTEST_WINDOW."""
 
         def less(window: int) -> int:
-            return min(window, max(floor, window - days))
+            return min(window, max(SHORTEST_WINDOW, window - days))
 
         return replace(
             self, signal=less(self.signal), swarm=less(self.swarm), park=less(self.park),

@@ -16,10 +16,16 @@ SIGNALS = ("resonant", "faint", "noise")
 # Marks that the ecosystem's tools add to a heading after the fact, without a colon.
 STATUS_MARKS = frozenset({"expired", "consumed", "dead", "noise", "prior-work"})
 
-_GROUP = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\](?![(\[])")
-_DATE = re.compile(r"\((\d{4}-\d{1,2}-\d{1,2})(?:[ T]+(\d{1,2}:\d{1,2}(?::\d{1,2})?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?))?\)")
+_NAME = re.compile(r"[A-Za-z][\w-]*")
+_FIRST_MARK = re.compile(r"\[([\w-]+)\](?![(\[])\s*")
+_LAST_MARK = re.compile(r"\[([\w-]+)\]$")
+_DATE = re.compile(
+    r"\(([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[ T]+([0-9]{1,2}):([0-9]{1,2})(?::[0-9]{1,2})?(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?\)"
+)
 _FIELD = re.compile(r"^(?:[-*+][ \t]+)?\*\*([^*\n:]{1,60}?)[ \t]*(?::\*\*|\*\*[ \t]*:)[ \t]*", re.MULTILINE)
 _VERDICT = re.compile(rf"({'|'.join(VERDICTS)})[ \t]*(?:(?:-{{2,3}}|[—–])\s*(.*))?", re.IGNORECASE | re.DOTALL)  # noqa: RUF001 - dashes people type
+_MENTION = re.compile(r"(?:^[\s>*_+-]*|\*\*)verdict\b", re.MULTILINE | re.IGNORECASE)
+_BLANKS = " \t\r\n"  # an odd space is kept: a word that matches only without it is no verdict
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -77,19 +83,48 @@ def is_utf8(data: bytes) -> bool:
 
 
 def parse_heading(line: str) -> Heading:
-    """Reads `[tag]… title (date) suffix`; never raises, whatever the text."""
+    """Reads `[tag]… title (date) suffix`; never raises, whatever the text.
+
+    `[name: value]` is an annotation wherever it stands; a bare status mark counts in front, and around the date.
+    """
     tags: list[str] = []
     notes: list[tuple[str, str]] = []
-    rest = line.strip()
-    while (m := _GROUP.match(rest)) and m[1].strip():
-        _file_group(m[1].strip(), tags, notes)
-        rest = rest[m.end() :].lstrip()
+    text = line.strip()
+    groups = _groups(text)
+    at = 0
+    while groups and not text[at : groups[0][0]].strip() and _is_tag(text, groups[0]):
+        start, at = groups.pop(0)
+        _file_group(text[start + 1 : at - 1].strip(), tags, notes)
+    rest = _without_annotations(text, at, groups, notes)
     dates = list(_DATE.finditer(rest))
     before, after = (rest[: dates[-1].start()], rest[dates[-1].end() :]) if dates else (rest, "")
-    title = _strip_marks(before, tags, notes)
-    suffix = _strip_marks(after, tags, notes)
+    title, suffix = _strip_marks(before, tags, lead=False), _strip_marks(after, tags, lead=True)
     date, time, problem = _read_stamp(dates[-1]) if dates else (None, None, "the heading has no (YYYY-MM-DD) date")
     return Heading(tuple(tags), tuple(notes), title, date, time, dates[-1][0] if dates else "", suffix, problem)
+
+
+def _groups(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the outermost pairs of square brackets, in order; one without a partner is plain text."""
+    opened: list[int] = []
+    pairs: list[tuple[int, int]] = []
+    for m in re.finditer(r"[\[\]]", text):
+        if m[0] == "[":
+            opened.append(m.start())
+        elif opened:
+            pairs.append((opened.pop(), m.end()))
+    outermost: list[tuple[int, int]] = []
+    for start, end in sorted(pairs):
+        if not outermost or start >= outermost[-1][1]:
+            outermost.append((start, end))
+    return outermost
+
+
+def _is_tag(text: str, group: tuple[int, int]) -> bool:
+    """Whether a bracket group is a tag or annotation: not empty, and not the text of a Markdown link."""
+    start, end = group
+    inner = text[start + 1 : end - 1].strip().casefold()
+    known = inner in TYPE_TAGS or inner in STATUS_MARKS or inner.startswith("swarm-") or inner == "ext-signal"
+    return bool(inner) and text[end : end + 1] != "(" and (text[end : end + 1] != "[" or known or ":" in inner)
 
 
 def _file_group(text: str, tags: list[str], notes: list[tuple[str, str]]) -> None:
@@ -100,36 +135,41 @@ def _file_group(text: str, tags: list[str], notes: list[tuple[str, str]]) -> Non
         tags.append(text)
 
 
-def _strip_marks(text: str, tags: list[str], notes: list[tuple[str, str]]) -> str:
-    """Takes `[name: value]` anywhere, and bare status marks at the end, out of *text*."""
+def _without_annotations(text: str, at: int, groups: list[tuple[int, int]], notes: list[tuple[str, str]]) -> str:
+    """*text* from *at* on, less its `[name: value]` groups, which are noted."""
+    kept: list[str] = []
+    for start, end in groups:
+        name, colon, value = text[start + 1 : end - 1].partition(":")
+        if colon and _NAME.fullmatch(name.strip()) and text[end : end + 1] != "(":
+            notes.append((name.strip(), value.strip()))
+            kept.append(text[at:start])
+            at = end
+    return " ".join([*kept, text[at:]])
 
-    def take(m: re.Match[str]) -> str:
-        name, colon, value = m[1].partition(":")
-        if not (colon and re.fullmatch(r"[A-Za-z][\w-]*", name.strip())):
-            return m[0]
-        notes.append((name.strip(), value.strip()))
-        return " "
 
-    text = _GROUP.sub(take, text).strip()
-    while (m := re.search(r"\[([\w-]+)\]$", text)) and m[1].casefold() in STATUS_MARKS:
+def _strip_marks(text: str, tags: list[str], *, lead: bool) -> str:
+    """Takes bare status marks off the text's end, and with *lead* off its beginning, and folds its spaces."""
+    text = text.strip()
+    while lead and (m := _FIRST_MARK.match(text)) and m[1].casefold() in STATUS_MARKS:
+        tags.append(m[1])
+        text = text[m.end() :]
+    while (m := _LAST_MARK.search(text)) and m[1].casefold() in STATUS_MARKS:
         tags.append(m[1])
         text = text[: m.start()].rstrip()
     return " ".join(text.split())
 
 
 def _read_stamp(m: re.Match[str]) -> tuple[dt.date | None, str | None, str | None]:
-    year, month, day = (int(part) for part in m[1].split("-"))
     try:
-        date = dt.date(year, month, day)
+        date = dt.date(int(m[1]), int(m[2]), int(m[3]))
     except ValueError:
         return None, None, f"{m[0]} is no date of the calendar"
-    if not m[2]:
+    if m[4] is None:
         return date, None, None
-    hour, minute = (int(part) for part in m[2].split(":")[:2])
     try:
-        return date, dt.time(hour, minute).strftime("%H:%M"), None
+        return date, dt.time(int(m[4]), int(m[5])).strftime("%H:%M"), None
     except ValueError:
-        return date, None, f"{m[2]} is no time of day"
+        return date, None, f"{m[4]}:{m[5]} is no time of day; the date alone counts"
 
 
 @dataclass(frozen=True)
@@ -211,8 +251,8 @@ class Entry:
         fences = fenced_ranges(text)
         first = text.find("\n") + 1 or len(text)
         found = [m for m in _FIELD.finditer(text, first) if not any(a <= m.start() < b for a, b in fences)]
-        ends = [m.start() for m in found[1:]] + [len(text)]
-        return tuple((m[1].strip(), m.start(), m.end(), end) for m, end in zip(found, ends, strict=True))
+        ends = [*(m.start() for m in found[1:]), len(text)]
+        return tuple((m[1].strip(), m.start(), m.end(), end) for m, end in zip(found, ends, strict=False))
 
     @cached_property
     def fields(self) -> dict[str, str]:
@@ -221,7 +261,7 @@ class Entry:
         out: dict[str, str] = {}
         names: dict[str, str] = {}
         for name, _, start, end in self.field_spans:
-            value = readable(text[start:end].replace("\r\n", "\n").strip())
+            value = readable(text[start:end].replace("\r\n", "\n").strip(_BLANKS))
             key = names.setdefault(name.casefold(), readable(name))
             out[key] = f"{out[key]}\n{value}" if key in out else value
         return out
@@ -229,7 +269,7 @@ class Entry:
     def values(self, name: str) -> list[str]:
         """Every value of the field *name* (any case), in order."""
         text = decode(self.text)
-        return [text[s:e].replace("\r\n", "\n").strip() for n, _, s, e in self.field_spans if n.casefold() == name]
+        return [text[s:e].replace("\r\n", "\n").strip(_BLANKS) for n, _, s, e in self.field_spans if n.casefold() == name]
 
     @cached_property
     def verdict(self) -> Verdict | None:
@@ -257,7 +297,10 @@ class Entry:
         """What looks wrong in this entry."""
         out = list(self.layout_warnings)
         if self.heading.problem:
-            out.append(Warned(self.line, f"{self.heading.problem}; the entry is never archived for its age"))
+            undated = "; the entry is never archived for its age" if self.date is None else ""
+            out.append(Warned(self.line, self.heading.problem + undated))
+        if (mention := self._unread_verdict()) is not None:
+            out.append(Warned(mention, "this line speaks of a verdict but is no `**Verdict:**` field, so it does not count"))
         verdicts = self.values("verdict") if self.kind == "delve" else []
         if verdicts and self.verdict is None:
             out.append(Warned(self._line_of("verdict"), f"the verdict {readable(verdicts[-1])!r} is not absorb, park or release"))
@@ -266,6 +309,17 @@ class Entry:
         if not is_utf8(self.text):
             out.append(Warned(self.line, "the entry has bytes that are not UTF-8; they are kept as they are"))
         return tuple(out)
+
+    def _unread_verdict(self) -> int | None:
+        """The line of something like a verdict in a delve that has none."""
+        if self.kind != "delve" or self.values("verdict"):
+            return None
+        text = decode(self.text)
+        fences = fenced_ranges(text)
+        found = _MENTION.finditer(text, text.find("\n") + 1 or len(text))
+        outside = (m for m in found if not any(a <= m.start() < b for a, b in fences))
+        mention = next(outside, None)
+        return None if mention is None else self.line + text[: mention.end()].count("\n")
 
     def _line_of(self, name: str) -> int:
         starts = [label for n, label, _, _ in self.field_spans if n.casefold() == name]

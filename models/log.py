@@ -81,7 +81,10 @@ class _Reader:
         elif block.level <= 3 and block.closed:
             self._heading(block)
         elif block.level == 3:
-            self._warn(self._line_of(block.start), "there is no space after ###, so this line is no entry heading")
+            self._warn(
+                self._line_of(block.start),
+                "this line looks like an entry's heading but is none: it takes `###` at the line's start and a plain space",
+            )
 
     def finish(self) -> Log:
         """Closes the last span."""
@@ -90,7 +93,7 @@ class _Reader:
 
     def _heading(self, block: Block) -> None:
         start = block.start + (len(_BOM) if block.start == 0 and self.data.startswith(_BOM) else 0)
-        text = self.data[start : block.end].lstrip(b" ")[block.level :]
+        text = self.data[start : block.end].removeprefix(_BOM).lstrip(b" ")[block.level :]
         self._cut(start)
         heading = _entry_heading(text) if block.level == 3 else None
         if heading is not None:

@@ -75,7 +75,9 @@ class MinedCatalog(Catalog):
         """Sets, unless the mine goes off."""
         self.mine.guard(lambda: super(MinedCatalog, self).set_meta(name, value))
 
-    def write(self, indexed: Sequence[Indexed], moved: Sequence[PlacedEntry], gone: Sequence[Known], surplus: Sequence[tuple[Tier, str]]) -> None:
+    def write(
+        self, indexed: Sequence[Indexed], moved: Sequence[PlacedEntry], gone: Sequence[Known], surplus: Sequence[tuple[Tier, str]]
+    ) -> None:
         """Writes, unless the mine goes off."""
         self.mine.guard(lambda: super(MinedCatalog, self).write(indexed, moved, gone, surplus))
 

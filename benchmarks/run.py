@@ -1,0 +1,108 @@
+"""`make bench`: how long things take beside the bare work that they contain.
+
+Every row is a ratio of two medians of the same run, e.g. a compaction beside a plain copy with fsync of the same bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from compactor.compact import Request, compact
+from compactor.durable import Disk
+from examples.make_pool import TODAY, build
+from indexer.embedder import Embedder, find_embedder
+from indexer.index import IndexFolder
+from indexer.passages import cut
+from models.pool import Pool, read_pool
+from models.query import RecallRequest
+from models.settings import BUNDLED_MODEL, Settings
+
+COMMAND = str(Path(sys.executable).with_name("coldspark"))
+QUESTIONS = [f"why do caches behave like kilns, take {i}" for i in range(30)]
+
+
+def median(work: Callable[[], object], times: int) -> float:
+    """Median seconds of *times* runs."""
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - began)
+    return statistics.median(found)
+
+
+def row(what: str, seconds: float, beside: str, bare: float) -> None:
+    """One line of the table."""
+    print(f"{what:<38} {seconds * 1000:>10.1f} ms   {seconds / bare:>6.2f} x   {beside} ({bare * 1000:.1f} ms)", flush=True)
+
+
+def start_up() -> None:
+    """Commands beside a bare interpreter that imports pydantic."""
+    bare = median(lambda: subprocess.run([sys.executable, "-c", "import pydantic, json, pathlib, argparse"], check=True), 7)
+    helped = median(lambda: subprocess.run([COMMAND, "--help"], check=True, stdout=subprocess.DEVNULL), 7)
+    row("coldspark --help", helped, "bare interpreter with pydantic", bare)
+
+
+def compaction(copies: int) -> None:
+    """A compaction beside a plain copy with fsync of the same bytes."""
+    times, copied, entries = [], [], 0
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            build(folder, copies)
+            pool = Pool("bench", folder / "memory", folder / "knowledge")
+            data = pool.active.read_bytes()
+            copied.append(median(functools.partial(plain_copy, data, folder / "copy"), 3))
+            began = time.perf_counter()
+            result = compact(Request(pool, Settings(), TODAY), Disk())
+            times.append(time.perf_counter() - began)
+            entries = result.archived + result.kept
+    row(f"compact {entries:,} entries", statistics.median(times), "plain copy with fsync", statistics.median(copied))
+
+
+def plain_copy(data: bytes, to: Path) -> None:
+    """The least that a durable copy costs."""
+    with to.open("wb") as file:
+        file.write(data)
+        os.fsync(file.fileno())
+
+
+def index_and_recall(embedder: Embedder) -> None:
+    """A first sync beside bare encoding of the same passages; a recall beside embedding its query."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        build(folder)
+        snapshot = read_pool(Pool("bench", folder / "memory", folder / "knowledge"))
+        texts = [p.text for placed in snapshot.entries for p in cut(placed.entry, embedder)]
+        index = IndexFolder(folder / "state", embedder).open(create=True)
+        synced = median(lambda: index.sync([snapshot]), 1)
+        bare = median(lambda: embedder.embed_passages(sorted(texts, key=len)), 1)
+        row(f"first sync, {len(texts)} passages", synced, "bare encode", bare)
+        row("unchanged sync", median(lambda: index.sync([snapshot]), 5), "bare encode", bare)
+        asked = iter(QUESTIONS * 2)
+        recall = median(lambda: index.search.recall(RecallRequest(query=next(asked), text="none")), len(QUESTIONS))
+        query = median(lambda: embedder.embed_query(next(asked)), len(QUESTIONS))
+        row("recall", recall, "embedding its query", query)
+        index.close()
+
+
+def main() -> None:
+    """Prints the table."""
+    start_up()
+    for copies in (1, 6, 60):
+        compaction(copies)
+    embedder = find_embedder(BUNDLED_MODEL)
+    embedder.load()
+    index_and_recall(embedder)
+
+
+if __name__ == "__main__":
+    main()

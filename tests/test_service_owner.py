@@ -1,0 +1,122 @@
+"""Who owns the index: the lock, and the address that the owner publishes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from compactor.lock import held
+from models.errors import BusyError, UnreadableFileError
+from service.owner import Address, address_file, find, owned, published
+from service.wiring import backend, running_service
+from tests.service_support import settings_for
+
+ADDRESS = Address("http://127.0.0.1:9", "s3cret", 1234, "0.1.0")
+
+
+def test_address_is_found_while_it_is_published(tmp_path: Path) -> None:
+    """The address stands in its file for its owner alone, and is gone behind the block."""
+    with published(tmp_path, ADDRESS):
+        assert find(tmp_path) == ADDRESS
+        assert address_file(tmp_path).stat().st_mode & 0o777 == 0o600
+        assert [p.name for p in tmp_path.iterdir()] == ["service.json"]
+    assert find(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_address_goes_with_a_failure(tmp_path: Path) -> None:
+    """A service that fails takes its address away."""
+    with pytest.raises(KeyError), published(tmp_path, ADDRESS):
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_address_of_a_successor_is_left(tmp_path: Path) -> None:
+    """Whoever published since is not taken away."""
+    other = Address("http://127.0.0.1:10", "t", 1, "0.1.0")
+    with published(tmp_path, ADDRESS):
+        address_file(tmp_path).write_text(json.dumps({"url": other.url, "token": "t", "pid": 1, "version": "0.1.0"}))
+    assert find(tmp_path) == other
+
+
+def test_stricter_than_an_old_file(tmp_path: Path) -> None:
+    """An old file that others may read is replaced, not written into, so that nobody holds the token open."""
+    address_file(tmp_path).write_text("{}")
+    address_file(tmp_path).chmod(0o644)
+    with published(tmp_path, ADDRESS):
+        assert address_file(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b"null", b"5", b"{}", b'{"url": "http://127.0.0.1:9"}', b"\xff\xfe",
+        b'{"url":"x","token":"t","pid":1,"version":"1","x":1}',
+        b'{"url": 5, "token": null, "pid": "x", "version": []}',
+        b'{"url":"http://127.0.0.1:port","token":"t","pid":1,"version":"1"}',
+    ],
+)  # fmt: skip
+def test_garbled_address_leads_nowhere(tmp_path: Path, content: bytes) -> None:
+    """A torn or foreign file is no service."""
+    settings = settings_for(tmp_path)
+    settings.state_dir.mkdir()
+    address_file(settings.state_dir).write_bytes(content)
+    assert running_service(settings) is None
+
+
+def test_nobody_answers_at_an_old_address(tmp_path: Path) -> None:
+    """The address of a service that was killed is no service, and the index can be had in this process."""
+    settings = settings_for(tmp_path)
+    settings.state_dir.mkdir()
+    with published(settings.state_dir, ADDRESS):
+        assert running_service(settings) is None
+        with backend(settings, 0.0):
+            pass
+
+
+def test_state_folder_is_made_private(tmp_path: Path) -> None:
+    """The folder of tokens and index is its owner's alone, and the lock is held within the block."""
+    state = tmp_path / "a" / "state"
+    with owned(state, 0.0):
+        assert state.stat().st_mode & 0o777 == 0o700
+        with pytest.raises(BusyError), owned(state, 0.0):
+            pass
+    with owned(state, 0.0):
+        pass
+
+
+def test_busy_index_names_the_process(tmp_path: Path) -> None:
+    """Without a published address, the holder's process id is told."""
+    lock = tmp_path / "index.lock"
+    with held(lock, "index"), pytest.raises(BusyError) as caught, owned(tmp_path, 0.0):
+        pass
+    assert str(caught.value) == f"The index is in use by process {os.getpid()} (lock {lock}): wait for it to finish and run again."
+
+
+def test_busy_index_names_the_service(tmp_path: Path) -> None:
+    """With a published address, that is told."""
+    lock = tmp_path / "index.lock"
+    with held(lock, "index"), published(tmp_path, ADDRESS), pytest.raises(BusyError) as caught, owned(tmp_path, 0.0):
+        pass
+    assert str(caught.value) == (
+        f"The index is in use by the service at http://127.0.0.1:9 (process 1234) (lock {lock}): wait for it to finish and run again."
+    )
+
+
+def test_state_folder_that_is_a_file(tmp_path: Path) -> None:
+    """A file in the folder's place is told in one sentence."""
+    (tmp_path / "state").write_bytes(b"")
+    with pytest.raises(UnreadableFileError) as caught, owned(tmp_path / "state", 0.0):
+        pass
+    assert str(caught.value) == f"The state folder {tmp_path / 'state'} cannot be read (File exists): make it readable and run again."
+
+
+def test_index_that_stays_busy_is_given_up(tmp_path: Path) -> None:
+    """A command that neither finds a service nor gets the lock ends as busy."""
+    settings = settings_for(tmp_path)
+    settings.state_dir.mkdir()
+    with held(settings.state_dir / "index.lock", "index"), pytest.raises(BusyError), backend(settings, 0.0):
+        pass
