@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from compactor.durable import Disk
@@ -24,7 +26,7 @@ def render(entries: list[Entry], today: dt.date, archive: bytes | None) -> bytes
     heading = f"## Archived {today} — {len(entries)} entries (date range: {span})\n".encode()
     parts = [_joint(archive), heading]
     for entry in entries:
-        eol = b"\r\n" if entry.gap.startswith(b"\r\n") else b"\n"
+        eol = b"\r\n" if entry.gap.startswith(b"\r") else b"\n"
         parts += [eol, entry.text, eol]
     return b"".join(parts)
 
@@ -48,7 +50,13 @@ def record(path: Path, archive: bytes | None, batch: bytes, entries: list[Entry]
 
 
 def append(disk: Disk, batch: BatchRecord, data: bytes, like: Path) -> None:
-    """Appends the batch to the archive and makes file and name durable; a new archive takes mode and owner of *like*."""
+    """Appends the batch to the archive and makes file and name durable; a new archive takes mode and owner of *like*.
+
+    Raises RefusedError when somebody else wrote to the archive meanwhile.
+    """
+    state = state_of(batch.file)
+    if (state.size if state else 0) != batch.offset:
+        raise RefusedError(batch.file, "another program wrote to the archive meanwhile", "Run again.")
     if batch.existed:
         disk.append(batch.file, data)
     else:
@@ -58,49 +66,113 @@ def append(disk: Disk, batch: BatchRecord, data: bytes, like: Path) -> None:
 
 def verify(batch: BatchRecord, entries: list[Entry]) -> None:
     """Reads the batch back: the same bytes, and in them exactly the entries that move. Raises RefusedError."""
-    found, _ = read_bytes(batch.file, "archive file")
-    tail = found[batch.offset :]
-    same = len(tail) == batch.size and hashlib.sha256(tail).hexdigest() == batch.sha256
-    if not same or [e.text for e in parse(tail, archive=True).entries] != [e.text for e in entries]:
+    data = _read(batch)
+    at = _find(batch, data)
+    found = parse(data[at : at + batch.size], archive=True).entries if at is not None else ()
+    if [e.text for e in found] != [e.text for e in entries]:
         raise RefusedError(batch.file, "the batch just written does not read back as it was written", "The active file is untouched.")
 
 
 def is_whole(batch: BatchRecord) -> bool:
     """Whether the archive holds the batch, complete and unchanged."""
+    return _find(batch, _read(batch)) is not None
+
+
+def _read(batch: BatchRecord) -> bytes:
     try:
-        data, _ = read_bytes(batch.file, "archive file")
+        return read_bytes(batch.file, "archive file")[0]
     except MissingFileError:
-        return False
-    return hashlib.sha256(data[batch.offset : batch.offset + batch.size]).hexdigest() == batch.sha256
+        return b""
 
 
-def undo(disk: Disk, batch: BatchRecord) -> None:
-    """Takes a batch, whole or torn, off the archive's end again; every older byte stays.
+def _find(batch: BatchRecord, data: bytes) -> int | None:
+    """Where the whole batch lies: at its place, or behind what another program appended in the very moment before."""
+    for at in (batch.offset, len(data) - batch.size):
+        if at >= batch.offset and hashlib.sha256(data[at : at + batch.size]).hexdigest() == batch.sha256:
+            return at
+    return None
 
-    Raises RefusedError when something else was written there since.
+
+def undo(disk: Disk, batch: BatchRecord, active: Path) -> None:
+    """Takes a batch, whole or torn, off the archive's end again; every byte that is not the batch's stays.
+
+    Raises RefusedError when something else was written behind a part of it.
     """
-    state = state_of(batch.file)
-    if state is None and not batch.existed:
-        return
-    if state is None or not batch.offset <= state.size <= batch.offset + batch.size:
-        advice = "The active file still holds every entry: compare the archive with a backup, then run again."
-        raise RefusedError(batch.file, "something else changed the archive during an unfinished run", advice)
-    if batch.existed:
-        disk.truncate(batch.file, batch.offset)
-    else:
+    data = _read(batch)
+    if len(data) < batch.offset:
+        advice = "The active file still holds every entry: restore the archive from a backup, then run again."
+        raise RefusedError(batch.file, "the archive was cut short during an unfinished run", advice)
+    at = _where_it_begins(batch, data, _rebuilt(batch, data[: batch.offset], active))
+    if at == 0 and not batch.existed:
         disk.remove(batch.file)
+    elif at < len(data):
+        disk.truncate(batch.file, at)
     disk.sync_folder(batch.file.parent)
+
+
+def _where_it_begins(batch: BatchRecord, data: bytes, expected: bytes | None) -> int:
+    """The offset from which on the archive holds only the batch or a torn part of it; its length when there is none."""
+    whole = _find(batch, data)
+    if whole is not None and whole + batch.size == len(data):
+        return whole
+    tail = data[batch.offset :]
+    if not tail.strip(b"\0"):
+        return batch.offset
+    if expected is None:
+        advice = "The active file changed as well: compare both tiers with a backup, then remove the journal in .coldspark."
+        raise RefusedError(batch.file, "nobody can tell how much of an unfinished batch is in the archive", advice)
+    begin = data.find(expected[: _telling(expected)], batch.offset)
+    if begin < 0:
+        torn = expected.startswith(tail)
+        return batch.offset if torn else len(data)
+    if expected.startswith(data[begin:].rstrip(b"\0")):
+        return begin
+    advice = "The active file still holds every entry: take the torn batch out of the archive by hand, then run again."
+    raise RefusedError(batch.file, "something else was written behind a torn batch", advice)
+
+
+def _telling(expected: bytes) -> int:
+    """How many bytes of a batch tell it from anything else: up to and with its heading."""
+    at = expected.find(b"## Archived ")
+    end = expected.find(b"\n", at)
+    return (end if end > 0 else len(expected)) + 1
+
+
+def _rebuilt(batch: BatchRecord, archive: bytes, active: Path) -> bytes | None:
+    """The batch's bytes once more, from the entries that are still in the active file; None when they are not."""
+    wanted = Counter(batch.versions)
+    entries: list[Entry] = []
+    for entry in parse(read_bytes(active, "active file")[0]).entries:
+        if wanted[entry.version] > 0:
+            wanted[entry.version] -= 1
+            entries.append(entry)
+    if not entries:
+        return None
+    data = render(entries, dt.date.fromisoformat(batch.date), archive if batch.existed else None)
+    return data if hashlib.sha256(data).hexdigest() == batch.sha256 else None
 
 
 def note(disk: Disk, desk: Desk, run: str, batch: BatchRecord) -> None:
     """Adds the batch to the list of checksums, once."""
     known = desk.batches.read_bytes() if desk.batches.exists() else b""
-    if f'"{run}"'.encode() in known:
+    if any(noted.get("run") == run for noted in _noted(known)):
         return
     line = {"run": run, "file": batch.file.name, "offset": batch.offset, "size": batch.size, "sha256": batch.sha256,
             "entries": len(batch.versions), "date": batch.date}  # fmt: skip
-    torn = b"\n" if known and not known.endswith(b"\n") else b""
-    disk.append(desk.batches, torn + json.dumps(line).encode() + b"\n")
+    if not known.endswith(b"\n") and known:
+        disk.truncate(desk.batches, known.rfind(b"\n") + 1)  # a line of ours that a crash cut short
+    disk.append(desk.batches, json.dumps(line).encode() + b"\n")
+
+
+def _noted(data: bytes) -> Iterator[dict[str, object]]:
+    """The whole lines that can be read; a torn one counts for nothing."""
+    for line in data.split(b"\n")[:-1]:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
 
 
 def holds_alone(entry: Entry, today: dt.date) -> bool:

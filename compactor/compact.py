@@ -10,11 +10,13 @@ The write order, and what a crash (or power loss) in the gap behind each step le
  6. write the new active file beside  a whole batch and a temporary file; the file is removed, the move finished
     the old one, sync file and folder
  7. journal: the new file's identity  the same
- 8. second name for the old file      the same; the name is removed
- 9. check that the old file is still  the same
+ 8. check that the old file is still  the same
     the one that was read
-10. replace: the COMMIT POINT         both tiers complete; the next run sees that the temporary name is gone
-11. sync folder                       the same, or (power loss) as behind step 9
+ 9. second name for the old file      the same; the name is removed
+    (only where files cannot swap)
+10. swap or replace: COMMIT POINT     both tiers complete; the next run sees that the new file has left its temporary name
+11. look at the displaced file: keep  the next run looks; if it is not the file that was read, the two swap back and
+    it as a snapshot, sync folder     the move is finished from step 6 on. Without swapping: (power loss) as behind step 9
 12. note the batch's checksum         the same; noted once
 13. carry over late appends           they are still in the replaced file's second name; the next run carries them over
 14. close the journal, daylog line    nothing; at worst the daylog lacks a line
@@ -115,12 +117,12 @@ def compact(request: Request, disk: Disk, wait_seconds: float = 5.0) -> CompactR
 
 def recover_pool(request: Request, desk: Desk, disk: Disk) -> list[str]:
     """Settles whatever an earlier run left; the caller holds the lock."""
-    run, active = _run_id(request), request.pool.active.resolve()
-    done = recover.recover(disk, desk, run, desk.read())
-    if publish.late(desk):
-        late = publish.absorb(disk, desk, run, active)
+    journal = desk.read()
+    done = [recover.recover(disk, desk, journal)] if journal else []
+    done += publish.absorb(disk, desk, _run_id(request), journal.active if journal else request.pool.active.resolve())
+    if done:
         desk.close(disk)
-        done.append(f"{late} bytes that were appended to a replaced file were carried over into the active file")
+        publish.tidy(disk, desk)
     return done
 
 
@@ -163,8 +165,7 @@ def _move(survey: Survey, desk: Desk, disk: Disk, done: list[str]) -> CompactRes
         _roll_back(disk, desk)
         raise
     batches.note(disk, desk, journal.run, batch)
-    if late := publish.absorb(disk, desk, journal.run, journal.active):
-        done.append(f"{late} bytes appended while the file was being replaced were carried over")
+    done += publish.absorb(disk, desk, journal.run, journal.active)
     desk.close(disk)
     publish.tidy(disk, desk)
     return _moved(survey, disk, done)
@@ -175,12 +176,10 @@ def _roll_back(disk: Disk, desk: Desk) -> None:
     journal = desk.read()
     if journal is None or journal.batch is None:
         return
-    if journal.publication is not None and publish.has_happened(journal.publication):
+    if journal.publication is not None and publish.has_happened(disk, journal.active, journal.publication):
         return
-    disk.remove(journal.temp)
-    if journal.publication is not None:
-        disk.remove(journal.publication.snapshot)
-    batches.undo(disk, journal.batch)
+    recover.withdraw(disk, desk, journal)
+    batches.undo(disk, journal.batch, journal.active)
     desk.close(disk)
 
 

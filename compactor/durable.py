@@ -14,6 +14,10 @@ from models.memory_file import FileState, state_of
 
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
 
+_NO_SWAP = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM})
+_SWAP_NAMES = 2  # RENAME_EXCHANGE in linux/fs.h, RENAME_SWAP in macOS's stdio.h
+_AT_FDCWD = -100
+
 
 class Disk:
     """Durable file operations; every failure of the system is a WriteFailedError."""
@@ -48,6 +52,15 @@ class Disk:
         """Puts *new* in the place of *path*, atomically."""
         with _reported(path):
             os.replace(new, path)
+
+    def swap(self, new: Path, path: Path) -> bool:
+        """Lets two files change names, atomically; False where the system cannot."""
+        error = _exchange(new, path)
+        if error in _NO_SWAP:
+            return False
+        if error:
+            raise WriteFailedError(path, os.strerror(error))
+        return True
 
     def link(self, path: Path, kept: Path) -> bool:
         """Gives the file at *path* a second name; False where the file system has no hard links."""
@@ -115,6 +128,21 @@ class _reported:  # noqa: N801 - reads as a clause: `with _reported(path)`
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             raise WriteFailedError(self.path, error.strerror or str(error)) from error
+
+
+def _exchange(one: Path, other: Path) -> int:
+    """Linux's renameat2 with RENAME_EXCHANGE, or macOS's renamex_np with RENAME_SWAP; answers the error number, 0 for none."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    paths = os.fsencode(one), os.fsencode(other)
+    if hasattr(libc, "renameat2"):
+        failed = libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _SWAP_NAMES)
+    elif hasattr(libc, "renamex_np"):
+        failed = libc.renamex_np(paths[0], paths[1], _SWAP_NAMES)
+    else:
+        return errno.ENOSYS
+    return ctypes.get_errno() if failed else 0
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from compactor.durable import Disk
 from models.errors import RefusedError
@@ -31,7 +32,7 @@ class Publication(BaseModel):
     """A new active file, fully on disk under `temp`, about to take the active file's place.
 
     It has happened exactly when the file (`dev`, `ino`) is no longer found under `temp`. `credits` are snapshots whose
-    late appends the new file contains, with the size up to which it does.
+    late appends the new file contains, with the names that say so.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -40,7 +41,7 @@ class Publication(BaseModel):
     dev: int
     ino: int
     snapshot: Path
-    credits: dict[Path, int]
+    credits: tuple[tuple[Path, Path], ...]
 
 
 class Journal(BaseModel):
@@ -98,8 +99,8 @@ class Desk:
             return None
         data, _ = read_bytes(self.journal, "journal")
         try:
-            journal = Journal.model_validate_json(data)
-        except ValidationError as error:
+            journal = Journal.model_validate(json.loads(data))
+        except ValueError as error:  # pydantic's errors are ValueErrors too
             advice = "Compare both tiers with a backup, then remove that file and run again."
             raise RefusedError(self.journal, "the journal of an unfinished run is damaged", advice) from error
         if journal.format != Journal.model_fields["format"].default:
@@ -110,7 +111,8 @@ class Desk:
         """Makes *journal* the state on record, atomically and durably."""
         temp = self.folder / "journal.tmp"
         disk.remove(temp)
-        disk.write_new(temp, journal.model_dump_json().encode())
+        # The plain encoder escapes the lone surrogates by which a path that is not UTF-8 is spelt.
+        disk.write_new(temp, json.dumps(journal.model_dump(), default=str).encode())
         disk.replace(temp, self.journal)
         disk.sync_folder(self.folder)
 

@@ -1,29 +1,63 @@
-"""Putting a new active file in the old one's place, while programs that know no lock go on appending.
+"""Putting a new active file in the old one's place, while programs that know no lock go on writing.
 
-The replaced file keeps a second name (a *snapshot*), because a program that opened it before the replacement may still
-append to it. A snapshot's name ends in the number of bytes that are accounted for; what lies behind them is late, and
-`absorb` carries it over, verbatim.
+Where the system can swap two names at once, the new file and the old one change places, and only then is the old one
+looked at: if it is not the one that was read, they change back and all begins anew. Elsewhere the old file gets a second
+name, is checked, and then replaced; a whole-file rewrite in that very moment is found afterwards, and kept.
+
+Either way the replaced file is kept for a while as a *snapshot*, because a program that opened it before may still
+append to it. A snapshot's name holds how many bytes of it are accounted for, and their checksum; what lies behind them is
+late, and `absorb` carries it over, verbatim.
 """
 
 from __future__ import annotations
 
+import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from compactor.durable import Disk
 from compactor.journal import BatchRecord, Desk, Journal, Publication
 from models.entry import Entry
-from models.errors import RefusedError
+from models.errors import MissingFileError, RefusedError
 from models.log import Prose, parse
 from models.memory_file import FileState, read_bytes, state_of
 
 _ATTEMPTS = 20
 _KEPT_SNAPSHOTS = 3
-
 _REPORT = "Nothing was moved; please report the file's code fences and comments."
 
 Rewrite = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A replaced file: `size` bytes of it, with this checksum, are accounted for."""
+
+    path: Path
+    size: int
+    checksum: str
+
+    @classmethod
+    def named(cls, path: Path) -> Snapshot | None:
+        """The snapshot that a file's name tells of, if it does."""
+        parts = path.name.split(".")
+        return cls(path, int(parts[1]), parts[2]) if len(parts) == 4 and parts[1].isdigit() else None
+
+    def renamed(self, data: bytes) -> Path:
+        """Its name once all of *data* is accounted for."""
+        return self.path.with_name(snapshot_name(self.path.name.split(".")[0], data))
+
+    def set_aside(self) -> Path:
+        """A name for a text that another program put there; it stays for a person to look at."""
+        return self.path.with_name(f"{time.time_ns()}.conflict.md")
+
+
+def snapshot_name(prefix: str, data: bytes) -> str:
+    """`prefix.size.checksum.md`."""
+    return f"{prefix}.{len(data)}.{_checksum(data)}.md"
 
 
 def without(batch: BatchRecord) -> Rewrite:
@@ -45,10 +79,11 @@ def without(batch: BatchRecord) -> Rewrite:
     return rewrite
 
 
-def publish(disk: Disk, desk: Desk, journal: Journal, rewrite: Rewrite, credited: dict[Path, int] | None = None) -> None:
+def publish(disk: Disk, desk: Desk, journal: Journal, rewrite: Rewrite, credited: tuple[tuple[Path, Path], ...] = ()) -> None:
     """Replaces the active file by its rewritten self, unless it changes meanwhile: then it is read again.
 
-    Raises RefusedError when it never holds still.
+    *journal* must hold no publication: a temporary file is removed only while none is on record, since its absence
+    means that the replacement happened. Raises RefusedError when the file never holds still.
     """
     for attempt in range(_ATTEMPTS):
         data, state = read_bytes(journal.active, "active file")
@@ -56,79 +91,131 @@ def publish(disk: Disk, desk: Desk, journal: Journal, rewrite: Rewrite, credited
         disk.remove(journal.temp)
         written = disk.write_new(journal.temp, new, journal.active.stat())
         disk.sync_folder(journal.active.parent)
-        snapshot = desk.snapshots / f"{journal.run}-{attempt}.{len(data)}.md"
-        publication = Publication(temp=journal.temp, dev=written.dev, ino=written.ino, snapshot=snapshot, credits=credited or {})
+        snapshot = desk.snapshots / snapshot_name(f"{time.time_ns()}-{attempt}", data)
+        publication = Publication(temp=journal.temp, dev=written.dev, ino=written.ino, snapshot=snapshot, credits=credited)
         desk.write(disk, journal.model_copy(update={"publication": publication}))
-        if _swap(disk, journal.active, publication, state):
+        if _replace(disk, journal.active, publication, state):
             disk.sync_folder(journal.active.parent)
-            _check_replaced(snapshot, data)
             return
+        desk.write(disk, journal)
     disk.remove(journal.temp)
     raise RefusedError(journal.active, "other programs keep rewriting it", "Run again when they are done.")
 
 
-def _swap(disk: Disk, active: Path, publication: Publication, expected: FileState) -> bool:
+def _replace(disk: Disk, active: Path, publication: Publication, expected: FileState) -> bool:
+    if state_of(active) != expected:
+        return False
+    if disk.swap(publication.temp, active):
+        return keep_displaced(disk, active, publication)
     disk.remove(publication.snapshot)
     disk.link(active, publication.snapshot)
     if state_of(active) != expected:
         disk.remove(publication.snapshot)
         return False
     disk.replace(publication.temp, active)
+    _refuse_conflict(disk, publication)
     return True
 
 
-def _check_replaced(snapshot: Path, data: bytes) -> None:
-    if not snapshot.exists():
+def keep_displaced(disk: Disk, active: Path, publication: Publication) -> bool:
+    """After a swap: keeps the displaced file as a snapshot if it is the one that was read, else swaps back."""
+    snapshot = Snapshot.named(publication.snapshot)
+    if snapshot and _is_grown_from(publication.temp, snapshot):
+        disk.rename(publication.temp, publication.snapshot)
+        return True
+    size = active.stat().st_size
+    disk.swap(publication.temp, active)
+    grown, _ = read_bytes(publication.temp, "temporary file")
+    if not is_ours(publication) and snapshot:
+        disk.link(publication.temp, snapshot.set_aside())  # somebody replaced the file once more, in between
+    elif len(grown) > size:
+        disk.append(active, grown[size:])
+    return False
+
+
+def _refuse_conflict(disk: Disk, publication: Publication) -> None:
+    snapshot = Snapshot.named(publication.snapshot)
+    if snapshot is None or not snapshot.path.exists() or _is_grown_from(snapshot.path, snapshot):
         return
-    found, _ = read_bytes(snapshot, "replaced file")
-    if not found.startswith(data):
-        raise RefusedError(
-            snapshot, "another program rewrote the active file in the very moment it was replaced",
-            "That program's text is kept there: compare it with the active file.",
-        )  # fmt: skip
+    aside = snapshot.set_aside()
+    disk.rename(snapshot.path, aside)
+    raise RefusedError(
+        aside, "another program rewrote the active file in the very moment it was replaced",
+        "That program's text is kept there: compare it with the active file.",
+    )  # fmt: skip
 
 
-def has_happened(publication: Publication) -> bool:
-    """Whether the new file has left its temporary name, which only the replacement does."""
+def _is_grown_from(path: Path, snapshot: Snapshot) -> bool:
+    """Whether the file still begins with the bytes that were read."""
+    data, _ = read_bytes(path, "replaced file")
+    return _checksum(data[: snapshot.size]) == snapshot.checksum and len(data) >= snapshot.size
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def is_ours(publication: Publication) -> bool:
+    """Whether the new file still lies under its temporary name."""
     state = state_of(publication.temp)
-    return state is None or (state.dev, state.ino) != (publication.dev, publication.ino)
+    return state is not None and (state.dev, state.ino) == (publication.dev, publication.ino)
 
 
-def credit(disk: Disk, credits_: dict[Path, int]) -> None:
+def has_happened(disk: Disk, active: Path, publication: Publication) -> bool:
+    """Whether the replacement took place, which is what takes the new file from its temporary name.
+
+    A swap that was cut short before the displaced file was looked at is judged now.
+    """
+    if is_ours(publication):
+        return False
+    return state_of(publication.temp) is None or keep_displaced(disk, active, publication)
+
+
+def credit(disk: Disk, credits_: Iterable[tuple[Path, Path]]) -> None:
     """Writes into the snapshots' names how much of them the active file now contains."""
-    for snapshot, size in credits_.items():
-        if snapshot.exists():
-            disk.rename(snapshot, snapshot.with_name(f"{snapshot.name.split('.')[0]}.{size}.md"))
+    for old, new in credits_:
+        if old.exists():
+            disk.rename(old, new)
 
 
-def snapshots(desk: Desk) -> list[tuple[Path, int]]:
-    """Every snapshot with the size accounted for, oldest first."""
+def snapshots(desk: Desk) -> list[Snapshot]:
+    """Every snapshot, oldest first."""
     if not desk.snapshots.is_dir():
         return []
-    found = [(p, p.name.split(".")) for p in sorted(desk.snapshots.iterdir())]
-    return [(p, int(parts[1])) for p, parts in found if len(parts) == 3 and parts[1].isdigit()]
+    return [s for p in sorted(desk.snapshots.iterdir()) if (s := Snapshot.named(p)) is not None]
 
 
-def late(desk: Desk) -> list[tuple[Path, int]]:
-    """Snapshots that grew since they were accounted for."""
-    return [(p, size) for p, size in snapshots(desk) if (state := state_of(p)) and state.size > size]
+def late(desk: Desk) -> list[Snapshot]:
+    """Snapshots that changed in size since they were accounted for."""
+    return [s for s in snapshots(desk) if (state := state_of(s.path)) and state.size != s.size]
 
 
-def absorb(disk: Disk, desk: Desk, run: str, active: Path) -> int:
-    """Carries late appends over into the active file until there are none; answers how many bytes."""
-    total = 0
-    while grown := late(desk):
+def absorb(disk: Disk, desk: Desk, run: str, active: Path) -> list[str]:
+    """Carries late appends over into the active file until there are none; answers what was done, in sentences."""
+    done: list[str] = []
+    while changed := late(desk):
         additions: list[tuple[bytes, bool]] = []
-        credited: dict[Path, int] = {}
-        for snapshot, size in grown:
-            data, _ = read_bytes(snapshot, "replaced file")
-            additions.append((data[size:], data[:size].endswith(b"\n")))
-            credited[snapshot] = len(data)
-            total += len(data) - size
-        journal = Journal(run=run, active=active)
-        publish(disk, desk, journal, _appending(additions), credited)
-        credit(disk, credited)
-    return total
+        credited: list[tuple[Path, Path]] = []
+        for snapshot in changed:
+            try:
+                data, _ = read_bytes(snapshot.path, "replaced file")
+            except MissingFileError:
+                continue
+            if not _is_grown_from(snapshot.path, snapshot):
+                aside = snapshot.set_aside()
+                disk.rename(snapshot.path, aside)
+                done.append(f"another program rewrote a file after it was replaced; its text is kept in {aside}")
+                continue
+            additions.append((data[snapshot.size :], data[: snapshot.size].endswith(b"\n")))
+            credited.append((snapshot.path, snapshot.renamed(data)))
+        if additions:
+            journal = Journal(run=run, active=active)
+            desk.write(disk, journal)
+            publish(disk, desk, journal, _appending(additions), tuple(credited))
+            credit(disk, credited)
+            count = sum(len(text) for text, _ in additions)
+            done.append(f"{count} bytes that were appended to a replaced file were carried over into the active file")
+    return done
 
 
 def _appending(additions: Iterable[tuple[bytes, bool]]) -> Rewrite:
@@ -143,6 +230,8 @@ def _appending(additions: Iterable[tuple[bytes, bool]]) -> Rewrite:
 
 
 def tidy(disk: Disk, desk: Desk) -> None:
-    """Drops the oldest snapshots that nobody appends to any more."""
-    for path, _ in snapshots(desk)[:-_KEPT_SNAPSHOTS]:
-        disk.remove(path)
+    """Drops all but the newest snapshots; one that changed since it was accounted for stays."""
+    for snapshot in snapshots(desk)[:-_KEPT_SNAPSHOTS]:
+        state = state_of(snapshot.path)
+        if state is not None and state.size == snapshot.size:
+            disk.remove(snapshot.path)

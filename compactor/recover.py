@@ -13,42 +13,41 @@ def is_needed(desk: Desk) -> bool:
     return desk.journal.exists() or bool(publish.late(desk))
 
 
-def recover(disk: Disk, desk: Desk, run: str, journal: Journal | None) -> list[str]:
-    """Brings both tiers back to a whole state; answers what was done, in sentences.
+def recover(disk: Disk, desk: Desk, journal: Journal) -> str:
+    """Brings both tiers back to a whole state; answers what was done, in a sentence.
 
     A batch that is whole in the archive is finished: its entries leave the active file. A torn one is cut off again.
+    The journal is left open for the caller to close.
     """
-    done: list[str] = []
-    if journal is not None:
-        done.append(_settle(disk, desk, journal))
-        active = journal.active
-        if late := publish.absorb(disk, desk, run, active):
-            done.append(f"{late} bytes that were appended to a replaced file were carried over into the active file")
-        desk.close(disk)
-    return done
-
-
-def _settle(disk: Disk, desk: Desk, journal: Journal) -> str:
     publication, batch = journal.publication, journal.batch
-    if publication is not None and publish.has_happened(publication):
+    if publication is not None and publish.has_happened(disk, journal.active, publication):
         publish.credit(disk, publication.credits)
         if batch:
             batches.note(disk, desk, journal.run, batch)
         return "an unfinished run had replaced the active file already; it was closed"
-    if publication is not None:
-        disk.remove(publication.snapshot)
-    disk.remove(journal.temp)
+    pending = withdraw(disk, desk, journal)
     if batch is None:
         return "an unfinished carry-over was begun again"
-    return _finish_or_undo(disk, desk, journal, batch)
+    return _finish_or_undo(disk, desk, pending, batch)
+
+
+def withdraw(disk: Disk, desk: Desk, journal: Journal) -> Journal:
+    """Takes back a publication that did not happen: off the record first, then its files."""
+    pending = journal.model_copy(update={"publication": None})
+    if journal.publication is not None:
+        desk.write(disk, pending)
+        disk.remove(journal.publication.snapshot)
+    disk.remove(journal.temp)
+    return pending
 
 
 def _finish_or_undo(disk: Disk, desk: Desk, journal: Journal, batch: BatchRecord) -> str:
+    count = len(batch.versions)
     if not batches.is_whole(batch):
-        batches.undo(disk, batch)
-        return f"a batch of {len(batch.versions)} entries was only half archived; it was taken off the archive again"
+        batches.undo(disk, batch, journal.active)
+        return f"a batch of {count} entries was not archived in full; what there was of it was taken off the archive again"
     disk.sync_file(batch.file)
     disk.sync_folder(batch.file.parent)
     publish.publish(disk, desk, journal, publish.without(batch))
     batches.note(disk, desk, journal.run, batch)
-    return f"a batch of {len(batch.versions)} entries was archived but still in the active file; the move was finished"
+    return f"a batch of {count} entries was archived but still in the active file; the move was finished"

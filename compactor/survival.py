@@ -6,16 +6,19 @@ Read only. When in doubt an entry counts as alive, since keeping is always safe.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import unicodedata
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from models.entry import Entry, decode, readable
+from models.entry import Entry, decode
 from models.errors import BrokenSurvivalLogError, UnreadableFileError
 from models.memory_file import read_bytes
 
-_ALIVE = re.compile(r"\balive\b")
+_ALIVE = re.compile(r"(?<![^\W_])alive(?![^\W_])")
 _CELL = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r"[\s|:-]+")
+_DRESS = " *_`[]\"'“”"
+"""Marks of emphasis, code, links and quotation around a title."""
 
 
 @dataclass(frozen=True)
@@ -38,23 +41,29 @@ class Knowledge:
 
 
 def folded(text: str) -> str:
-    """*text* in one case and with single spaces."""
-    return " ".join(text.casefold().split())
+    """*text* composed, in one case, with single spaces and without marks around it."""
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split()).strip(_DRESS)
 
 
 def read_knowledge(folder: Path | None) -> Knowledge:
-    """Reads `sparks/` of the knowledge folder; a folder or log that is not there says nothing.
+    """Reads `sparks/` of the knowledge folder; a folder or log that is not there says nothing, but is told.
 
     Raises UnreadableFileError or BrokenSurvivalLogError: without the log nobody can say what is alive.
     """
     sparks = folder / "sparks" if folder else None
-    if sparks is None or not sparks.is_dir():
-        return Knowledge(warnings=((folder or Path("knowledge"), None, "there is no survival log here, so no entry counts as alive"),))
+    if folder is None or sparks is None or not (sparks.exists() or sparks.is_symlink()):
+        return _without_log(folder or Path("knowledge"))
     logs = _markdown_files(sparks)
     survival = sparks / "survival-log.md"
-    anchors, warnings = _read_survival(survival) if survival in logs else ([], [])
-    sessions = [folded(decode(read_bytes(p, "session log")[0])) for p in logs if p != survival]
-    return Knowledge(tuple(anchors), tuple(sessions), tuple(warnings))
+    sessions = tuple(folded(decode(read_bytes(p, "session log")[0])) for p in logs if p != survival)
+    if survival not in logs:
+        return replace(_without_log(survival), sessions=sessions)
+    anchors, warnings = _read_survival(survival)
+    return Knowledge(tuple(anchors), sessions, tuple(warnings))
+
+
+def _without_log(path: Path) -> Knowledge:
+    return Knowledge(warnings=((path, None, "there is no survival log here, so no entry counts as alive"),))
 
 
 def _markdown_files(folder: Path) -> list[Path]:
@@ -65,23 +74,28 @@ def _markdown_files(folder: Path) -> list[Path]:
 
 
 def _read_survival(path: Path) -> tuple[list[str], list[tuple[Path, int | None, str]]]:
+    """Alive anchors of every table that has Anchor and Status columns, with or without outer pipes."""
     anchors: list[str] = []
     warnings: list[tuple[Path, int | None, str]] = []
     header: list[str] | None = None
-    for number, line in enumerate(decode(read_bytes(path, "survival log")[0]).split("\n"), 1):
-        if not line.strip().startswith("|") or _RULE.fullmatch(line):
-            continue
-        cells = _cells(line)
-        names = [c.casefold().strip("*_ ") for c in cells]
-        if header is None or ("status" in names and "anchor" in names):
+    alive_outside = 0
+    text = decode(read_bytes(path, "survival log")[0]).removeprefix("\ufeff")
+    for number, line in enumerate(text.split("\n"), 1):
+        piped = bool(_CELL.search(line)) and not _RULE.fullmatch(line)
+        cells = _cells(line) if piped else []
+        names = [c.casefold().strip(_DRESS) for c in cells]
+        if "status" in names and "anchor" in names:
             header = names
-            if "status" not in header or "anchor" not in header:
-                raise BrokenSurvivalLogError(path, number, "the table has no Anchor and Status columns")
-            continue
-        found, problem = _alive_anchors(cells, header)
-        anchors += found
-        if problem:
-            warnings.append((path, number, problem))
+        elif piped and header is not None:
+            found, problem = _alive_anchors(cells, header)
+            anchors += found
+            warnings += [(path, number, problem)] if problem else []
+        elif piped and line.strip().startswith("|"):
+            raise BrokenSurvivalLogError(path, number, "the table has no Anchor and Status columns")
+        elif _ALIVE.search(line.casefold()) and not line.lstrip().startswith("#"):
+            alive_outside = alive_outside or number
+    if header is None and alive_outside:
+        raise BrokenSurvivalLogError(path, alive_outside, "something is alive, but there is no table with Anchor and Status columns")
     return anchors, warnings
 
 
@@ -104,5 +118,5 @@ def _alive_anchors(cells: list[str], header: list[str]) -> tuple[list[str], str 
         return [], None
     words = [folded(c) for c in cells if len(c.strip()) > 3 and not _ALIVE.fullmatch(c.casefold().strip())]
     return [*words, folded(" | ".join(cells))], (
-        f"the row has {readable(str(len(cells)))} cells where the table has {len(header)}; every entry it may mean counts as alive"
+        f"the row has {len(cells)} cells where the table has {len(header)}; every entry it may mean counts as alive"
     )

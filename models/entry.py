@@ -19,9 +19,7 @@ STATUS_MARKS = frozenset({"expired", "consumed", "dead", "noise", "prior-work"})
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _FIRST_MARK = re.compile(r"\[([\w-]+)\](?![(\[])\s*")
 _LAST_MARK = re.compile(r"\[([\w-]+)\]$")
-_DATE = re.compile(
-    r"\(([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[ T]+([0-9]{1,2}):([0-9]{1,2})(?::[0-9]{1,2})?(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?\)"
-)
+_DATE = re.compile(r"\((\d{4})-(\d{1,2})-(\d{1,2})(?:[ T]+(\d{1,2}):(\d{1,2})(?::\d{1,2})?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\)")
 _FIELD = re.compile(r"^(?:[-*+][ \t]+)?\*\*([^*\n:]{1,60}?)[ \t]*(?::\*\*|\*\*[ \t]*:)[ \t]*", re.MULTILINE)
 _VERDICT = re.compile(rf"({'|'.join(VERDICTS)})[ \t]*(?:(?:-{{2,3}}|[—–])\s*(.*))?", re.IGNORECASE | re.DOTALL)  # noqa: RUF001 - dashes people type
 _MENTION = re.compile(r"(?:^[\s>*_+-]*|\*\*)verdict\b", re.MULTILINE | re.IGNORECASE)
@@ -124,7 +122,12 @@ def _is_tag(text: str, group: tuple[int, int]) -> bool:
     start, end = group
     inner = text[start + 1 : end - 1].strip().casefold()
     known = inner in TYPE_TAGS or inner in STATUS_MARKS or inner.startswith("swarm-") or inner == "ext-signal"
-    return bool(inner) and text[end : end + 1] != "(" and (text[end : end + 1] != "[" or known or ":" in inner)
+    return bool(inner) and not _is_link(text, end) and (text[end : end + 1] != "[" or known or ":" in inner)
+
+
+def _is_link(text: str, end: int) -> bool:
+    """Whether the brackets that end at *end* belong to `[text](target)`; a date behind them is no target."""
+    return text[end : end + 1] == "(" and not _DATE.match(text, end)
 
 
 def _file_group(text: str, tags: list[str], notes: list[tuple[str, str]]) -> None:
@@ -140,7 +143,7 @@ def _without_annotations(text: str, at: int, groups: list[tuple[int, int]], note
     kept: list[str] = []
     for start, end in groups:
         name, colon, value = text[start + 1 : end - 1].partition(":")
-        if colon and _NAME.fullmatch(name.strip()) and text[end : end + 1] != "(":
+        if colon and _NAME.fullmatch(name.strip()) and not _is_link(text, end):
             notes.append((name.strip(), value.strip()))
             kept.append(text[at:start])
             at = end
@@ -169,7 +172,7 @@ def _read_stamp(m: re.Match[str]) -> tuple[dt.date | None, str | None, str | Non
     try:
         return date, dt.time(int(m[4]), int(m[5])).strftime("%H:%M"), None
     except ValueError:
-        return date, None, f"{m[4]}:{m[5]} is no time of day; the date alone counts"
+        return date, None, f"{m[4]}:{m[5]} is no time of day"
 
 
 @dataclass(frozen=True)

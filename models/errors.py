@@ -82,8 +82,12 @@ class UnknownPoolError(ColdsparkError):
     status = 422
     title = "Unknown pool"
 
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(f"There is no pool named {name!r}: the settings list {', '.join(known) or 'none'}.")
+    def __init__(self, name: str | None, known: list[str]) -> None:
+        listed = ", ".join(known) or "none"
+        if name is None:
+            super().__init__(f"The settings list several pools: name one of {listed} with --pool.")
+        else:
+            super().__init__(f"There is no pool named {name!r}: the settings list {listed}.")
 
 
 class MissingFileError(ColdsparkError):
@@ -205,7 +209,9 @@ class AmbiguousEntryError(ColdsparkError):
     title = "Ambiguous entry"
 
     def __init__(self, prefix: str, matches: list[str]) -> None:
-        super().__init__(f"The id {prefix!r} fits {len(matches)} entries ({', '.join(matches[:4])}…): give more of it.")
+        super().__init__(
+            f"The id {prefix!r} fits {len(matches)} entries ({', '.join(matches[:4])}{'…' if len(matches) > 4 else ''}): give more of it."
+        )
 
 
 class IndexMissingError(ColdsparkError):

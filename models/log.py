@@ -149,7 +149,7 @@ def _trailing_blank(raw: bytes) -> int:
         if cut < 0 or raw[cut + 1 : end].strip(b" \t\r"):
             break
         end = cut
-    if end < len(raw) and raw[end - 1 : end] == b"\r":
+    if raw[end - 1 : end] == b"\r":
         end -= 1
     return end
 

@@ -28,16 +28,16 @@ def state_of(path: Path) -> FileState | None:
 
 
 def read_bytes(path: Path, what: str) -> tuple[bytes, FileState]:
-    """All bytes of *path* and its state at that moment.
+    """All bytes of *path* and its state just before they were read, so that a change meanwhile shows later.
 
     Raises MissingFileError, or UnreadableFileError with the system's reason.
     """
     try:
         with path.open("rb") as file:
-            data = file.read()
-            return data, _state(os.fstat(file.fileno()))
+            before = _state(os.fstat(file.fileno()))
+            return file.read(), before
     except FileNotFoundError as error:
-        raise MissingFileError(path, what) from error
+        raise MissingFileError(path.resolve() if path.is_symlink() else path, what) from error
     except OSError as error:
         raise UnreadableFileError(path, what, error.strerror or str(error)) from error
 

@@ -41,11 +41,14 @@ class Pool:
 
     def archive_files(self) -> list[Path]:
         """Every file of the archive tier that exists: the first one, then its quarterly shards in order."""
-        stem, dot, suffix = self.archive_file.rpartition(".")
-        shard = re.compile(rf"{re.escape(stem)}-\d{{4}}-Q[1-4]{re.escape(dot + suffix)}")
-        names = sorted(p.name for p in self.memory_dir.iterdir()) if self.memory_dir.is_dir() else []
-        shards = [self.memory_dir / n for n in names if shard.fullmatch(n)]
-        return [p for p in (self.archive, *shards) if p.exists()]
+        name = Path(self.archive_file)
+        shard = re.compile(rf"{re.escape(name.stem)}-\d{{4}}-Q[1-4]{re.escape(name.suffix)}")
+        try:
+            names = sorted(p.name for p in self.memory_dir.iterdir())
+        except OSError:
+            return []
+        first = [self.archive_file] if self.archive_file in names else []
+        return [self.memory_dir / n for n in (*first, *filter(shard.fullmatch, names))]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import unicodedata
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ LONGEST_QUERY = 20_000
 def _not_blank(text: str) -> str:
     """At least one character that can be seen (Unicode categories C and Z cannot)."""
     if not any(unicodedata.category(c)[0] not in "CZ" for c in text):
-        raise ValueError("it is blank; write what the spark was about")
+        raise ValueError("it is blank")
     return text
 
 
@@ -35,15 +36,16 @@ def _lower(value: Any) -> Any:
 
 def _calendar_day(value: Any) -> Any:
     """Only YYYY-MM-DD: pydantic alone would also read numbers as seconds since 1970."""
-    if isinstance(value, str):
+    if isinstance(value, str) and _DAY.fullmatch(value):
         return dt.date.fromisoformat(value)
     if value is None or (isinstance(value, dt.date) and not isinstance(value, dt.datetime)):
         return value
     raise ValueError("it is no date; write YYYY-MM-DD")
 
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Text = Annotated[str, AfterValidator(_encodable)]
-Words = Annotated[tuple[Text, ...], BeforeValidator(_lower), Field(min_length=1)]
+Words = Annotated[tuple[Annotated[Text, AfterValidator(_not_blank)], ...], BeforeValidator(_lower), Field(min_length=1)]
 Day = Annotated[dt.date, BeforeValidator(_calendar_day)]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from models.errors import InvalidSettingError, NoHomeError, NoMemoryFolderError, UnknownPoolError, UnreadableFileError
 from models.pool import Pool
@@ -30,9 +30,43 @@ def _zone(name: str) -> str:
     return name
 
 
-Days = Annotated[int, Field(ge=0, le=36_500)]
-Size = Annotated[int, Field(ge=0)]
-Folder = Annotated[Path, AfterValidator(lambda p: Path(os.path.abspath(p.expanduser())))]  # noqa: PTH100 - keeps symlinks
+def _no_switch(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("it is a switch where a number is wanted")  # noqa: TRY004 - pydantic reports ValueErrors
+    return value
+
+
+def _moment(value: Any) -> Any:
+    """Only ISO 8601: pydantic alone would also read numbers as seconds since 1970."""
+    if isinstance(value, str):
+        return dt.datetime.fromisoformat(value)
+    if isinstance(value, dt.datetime) or value is None:
+        return value
+    if isinstance(value, dt.date):
+        return dt.datetime.combine(value, dt.time())
+    raise ValueError("it is no moment in ISO 8601")
+
+
+def _folder(value: Any) -> Any:
+    """An absolute path; symbolic links stay as they are."""
+    if not str(value).strip():
+        raise ValueError("it is empty")
+    try:
+        return Path(os.path.abspath(Path(value).expanduser()))  # noqa: PTH100 - resolve() would follow links
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _file_name(value: str) -> str:
+    if not value.strip() or Path(value).name != value or "\0" in value:
+        raise ValueError("it must be the bare name of a file in the memory folder")
+    return value
+
+
+Days = Annotated[int, BeforeValidator(_no_switch), Field(ge=0, le=36_500)]
+Size = Annotated[int, BeforeValidator(_no_switch), Field(ge=0)]
+Folder = Annotated[Path, BeforeValidator(_folder)]
+FileName = Annotated[str, AfterValidator(_file_name)]
 
 
 class PoolSettings(BaseModel):
@@ -54,8 +88,8 @@ class Settings(BaseModel):
     knowledge_dir: Folder | None = None
     state_dir: Folder = Field(default_factory=lambda: _xdg("XDG_STATE_HOME", ".local/state"))
     pools: tuple[PoolSettings, ...] = ()
-    active_file: str = "dream-sparks.md"
-    archive_file: str = "dream-sparks-archive.md"
+    active_file: FileName = "dream-sparks.md"
+    archive_file: FileName = Field(default="dream-sparks-archive.md", validate_default=True)
 
     target_lines: Size = 500
     target_bytes: Size = 200 * 1024
@@ -70,13 +104,29 @@ class Settings(BaseModel):
     dream_days: Days = 30
     resonant_days: Days | None = None
     timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
-    now: dt.datetime | None = None
+    now: Annotated[dt.datetime | None, BeforeValidator(_moment)] = None
 
     model: str = BUNDLED_MODEL
     chroma_url: str | None = None
     host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535)] = 8765
-    token: str | None = None
+    port: Annotated[int, BeforeValidator(_no_switch), Field(ge=0, le=65_535)] = 8765
+    token: Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")] | None = None
+
+    @field_validator("archive_file")
+    @classmethod
+    def _two_files(cls, value: str, info: ValidationInfo) -> str:
+        if value == info.data.get("active_file"):
+            raise ValueError("it names the same file as active_file; the tiers are two files")
+        return value
+
+    @field_validator("pools")
+    @classmethod
+    def _distinct(cls, pools: tuple[PoolSettings, ...]) -> tuple[PoolSettings, ...]:
+        names = [p.name.casefold() for p in pools]
+        folders = [p.memory_dir for p in pools]
+        if len(set(names)) < len(names) or len(set(folders)) < len(folders):
+            raise ValueError("two pools have the same name or the same memory folder")
+        return pools
 
     def clock(self) -> dt.datetime:
         """The present moment in the set time zone; the setting `now` overrides it."""
@@ -101,14 +151,17 @@ class Settings(BaseModel):
             return [self._pool(name, self.memory_dir, knowledge)]
         if not self.pools:
             raise NoMemoryFolderError
-        return [self._pool(p.name, p.memory_dir, p.knowledge_dir) for p in self.pools]
+        if self.knowledge_dir is not None and len(self.pools) > 1:
+            problem = "there are several pools, and each has its own; name the memory folder too"
+            raise InvalidSettingError("knowledge_dir", str(self.knowledge_dir), problem)
+        return [self._pool(p.name, p.memory_dir, self.knowledge_dir or p.knowledge_dir) for p in self.pools]
 
     def pool(self, name: str | None) -> Pool:
         """The pool of this name, or the only one. Raises UnknownPoolError."""
         pools = self.all_pools()
         found = [p for p in pools if name is None or p.name.casefold() == name.casefold()]
         if len(found) != 1:
-            raise UnknownPoolError(name or "", [p.name for p in pools])
+            raise UnknownPoolError(name, [p.name for p in pools])
         return found[0]
 
     def _pool(self, name: str, memory: Path, knowledge: Path | None) -> Pool:
@@ -141,6 +194,8 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None, environ:
             if name not in merged:
                 shown = name.replace("_", "-") if is_flag else name.upper()
                 merged[name], origin[name] = value, source.format(shown)
+    if "state_dir" not in merged:
+        merged["state_dir"] = _xdg("XDG_STATE_HOME", ".local/state", environ)
     if "memory_dir" in merged and "pools" in merged and origin["memory_dir"] == origin["pools"]:
         raise InvalidSettingError("memory_dir", origin["memory_dir"], "it cannot stand beside [[pools]]; list the folder as a pool")
     try:
@@ -161,9 +216,9 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> tuple[Path | 
     except NoHomeError:
         return None, {}
     try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+        return path, tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        if config is not None or "COLDSPARK_CONFIG" in environ:
+        if config is not None or environ.get("COLDSPARK_CONFIG"):
             raise UnreadableFileError(path, "settings file", "it does not exist") from None
         return path, {}
     except OSError as error:
@@ -176,7 +231,7 @@ def _first_problem(error: ValidationError, origin: Mapping[str, str]) -> Invalid
     first = error.errors(include_url=False)[0]
     name = ".".join(str(part) for part in first["loc"])
     known = first["type"] != "extra_forbidden"
-    problem = first["msg"] if known else "there is no setting of this name"
+    problem = first["msg"].removeprefix("Value error, ") if known else "there is no setting of this name"
     return InvalidSettingError(name, origin.get(str(first["loc"][0]), "settings"), problem[:1].lower() + problem[1:])
 
 

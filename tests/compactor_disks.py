@@ -33,8 +33,9 @@ class PowerCutError(Exception):
 class HookedDisk(Disk):
     """Calls `before` and `after` around every step; `steps` lists (operation, path)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, swaps: bool = True) -> None:
         self.steps: list[tuple[str, Path]] = []
+        self.swaps = swaps
 
     def before(self, step: str, path: Path) -> None:
         """Runs right before a step."""
@@ -61,6 +62,10 @@ class HookedDisk(Disk):
     def replace(self, new: Path, path: Path) -> None:
         """Hooked."""
         self._do("replace", path, lambda: super(HookedDisk, self).replace(new, path))
+
+    def swap(self, new: Path, path: Path) -> bool:
+        """Hooked; a system that cannot swap takes no step."""
+        return self.swaps and bool(self._do("swap", path, lambda: super(HookedDisk, self).swap(new, path)))
 
     def link(self, path: Path, kept: Path) -> bool:
         """Hooked."""
@@ -98,8 +103,8 @@ class HookedDisk(Disk):
 class CrashingDisk(HookedDisk):
     """Ends the process right before or after step *at* (from 1), or in the middle of its write; a dead process does nothing more."""
 
-    def __init__(self, at: int, when: When) -> None:
-        super().__init__()
+    def __init__(self, at: int, when: When, *, swaps: bool = True) -> None:
+        super().__init__(swaps=swaps)
         self.at = at
         self.when = when
 

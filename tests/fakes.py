@@ -50,7 +50,8 @@ def _direction(text: str) -> Vectors:
     for word in re.findall(r"\w+", text.casefold()):
         seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
         total += np.random.default_rng(seed).normal(size=DIMENSIONS)
-    return (total / np.linalg.norm(total)).astype(np.float32)
+    unit: Vectors = (total / np.linalg.norm(total)).astype(np.float32)
+    return unit
 
 
 class MemoryStore:

@@ -205,7 +205,9 @@ def test_only_a_heading_of_level_three_begins_an_entry(line: bytes, *, found: bo
 def test_a_missing_space_after_the_hashes_is_warned_about() -> None:
     """`###[tag]` is no heading, and the warning has its line."""
     found = parse(A + b"###[delve] B (2026-01-03)\n").warnings
-    assert [(w.line, w.message) for w in found] == [(2, "there is no space after ###, so this line is no entry heading")]
+    assert [(w.line, w.message) for w in found] == [
+        (2, "this line looks like an entry's heading but is none: it takes `###` at the line's start and a plain space")
+    ]
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0b", "\x0c", "\x1c", "\r", "\x00"])

@@ -74,7 +74,7 @@ def test_every_setting_but_the_pools_has_an_environment_variable(tmp_path: Path)
         ("timezone", "Mars/Base", "value error, 'Mars/Base' is no time zone"),
         ("timezone", "../UTC", "value error, '../UTC' is no time zone"),
         ("timezone", "Europe", "value error, 'Europe' is no time zone"),  # a folder of the database
-        ("now", "yesterday", "input should be a valid datetime or date, input is too short"),
+        ("now", "yesterday", "invalid isoformat string: 'yesterday'"),
     ],
 )
 def test_a_bad_value_names_the_setting_and_where_it_was_set(tmp_path: Path, name: str, value: str, problem: str) -> None:

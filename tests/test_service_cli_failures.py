@@ -105,7 +105,8 @@ CASES = {
     "settings that are no text": Case(["status", "--config={folder}/noise.toml"], 3),
     "settings file that is a folder": Case(["status", "--config={folder}"], 3),
     "unknown setting": Case(
-        ["status", "--config={folder}/unknown.toml"], 3,
+        ["status", "--config={folder}/unknown.toml"],
+        3,
         "The setting dream_dayz ({folder}/unknown.toml) cannot be used: there is no setting of this name. Correct it there and run again.",
     ),
     "bad setting": Case(["status"], 3, environment={"COLDSPARK_DREAM_DAYS": "x"}),
@@ -117,7 +118,8 @@ CASES = {
     "settings in a folder's place": Case(["init", "--write-to={folder}"], 3),
     "port out of range": Case(["serve", "--port", "99999"], 3),
     "open address without a token": Case(
-        ["serve", "--port", "0", "--host", "0.0.0.0"], 3,  # noqa: S104 - refused
+        ["serve", "--port", "0", "--host", "0.0.0.0"],  # noqa: S104 - refused
+        3,
         "The setting host (0.0.0.0) cannot be used: an address other than loopback needs a token; set COLDSPARK_TOKEN."
         " Correct it there and run again.",
     ),
