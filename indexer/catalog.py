@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     RowIds = NDArray[np.int64]
 
-FORMAT = "1"
+FORMAT = "2"
 """Of the tables below; a catalog of another format is built anew."""
 
 _SCHEMA = f"""
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS entry (
     kind TEXT NOT NULL, verdict TEXT, signal TEXT, day INTEGER, sources TEXT NOT NULL, length INTEGER NOT NULL,
     view TEXT NOT NULL, text BLOB NOT NULL, UNIQUE (pool, id));
 CREATE INDEX IF NOT EXISTS entry_id ON entry (id);
-CREATE TABLE IF NOT EXISTS tag (row INTEGER NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (tag, row)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tag (tag TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY (tag, row)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS tag_row ON tag (row);
 CREATE TABLE IF NOT EXISTS passage (
     row INTEGER NOT NULL, ordinal INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, key BLOB NOT NULL,
@@ -161,6 +161,19 @@ class Catalog(Database):
         }
         return {key: rows[key[:2]] for key in ids if key[:2] in rows}
 
+    def names(self, rows: Iterable[int]) -> dict[int, tuple[Tier, str, str]]:
+        """Tier, pool and id of entries, by row."""
+        found = self.db.execute(f"SELECT row, tier, pool, id FROM entry WHERE row IN {_IN}", (_json(rows),))
+        return {row: (tier, pool, entry_id) for row, tier, pool, entry_id in found}
+
+    def all_rows(self) -> RowIds:
+        """Every entry's row, ascending."""
+        return np.fromiter((r[0] for r in self.db.execute("SELECT row FROM entry ORDER BY row")), np.int64)
+
+    def keys(self) -> set[bytes]:
+        """The key of every passage's embedding."""
+        return {row[0] for row in self.db.execute("SELECT DISTINCT key FROM passage")}
+
     def entries(self, rows: Sequence[int]) -> dict[int, StoredEntry]:
         """Entries by row."""
         found = self.db.execute(f"SELECT row, view, text FROM entry WHERE row IN {_IN}", (_json(rows),))
@@ -225,8 +238,9 @@ def _write_entry(db: sqlite3.Connection, item: Indexed) -> None:
     text = readable(decode(e.text))
     body = words.normalised(text)
     values = {
-        "version": e.version, "tier": placed.tier, "file": str(placed.file), "kind": view.kind, "verdict": view.verdict,
-        "signal": view.signal, "day": as_day(e.date), "sources": sources_of(view), "length": words.count(body),
+        "version": e.version, "tier": placed.tier, "file": str(placed.file), "kind": words.folded(view.kind), "verdict": view.verdict,
+        "signal": words.folded(view.signal) if view.signal else None, "day": as_day(e.date),
+        "sources": sources_of(view), "length": words.count(body),
         "view": view.model_dump_json(), "text": e.text,
     }  # fmt: skip
     names = ", ".join(values)
@@ -236,7 +250,7 @@ def _write_entry(db: sqlite3.Connection, item: Indexed) -> None:
     db.execute(f"UPDATE entry SET ({names}) = ({', '.join('?' * len(values))}) WHERE row = ?", (*values.values(), row))
     for statement in ("DELETE FROM tag WHERE row = ?", "DELETE FROM passage WHERE row = ?", "DELETE FROM word WHERE rowid = ?"):
         db.execute(statement, (row,))
-    db.executemany("INSERT OR IGNORE INTO tag VALUES (?, ?)", [(row, t.casefold()) for t in view.tags])
+    db.executemany("INSERT OR IGNORE INTO tag VALUES (?, ?)", [(words.folded(t), row) for t in view.tags])
     db.executemany("INSERT INTO passage VALUES (?, ?, ?, ?, ?)", [(row, p.ordinal, p.start, p.end, key) for p, key in item.passages])
     db.execute("INSERT INTO word (rowid, title, body) VALUES (?, ?, ?)", (row, words.normalised(view.title), body))
 
@@ -262,7 +276,7 @@ def _clauses(f: Filters) -> Iterator[tuple[str, str | int]]:
         if wanted is not None:
             yield f"e.{column} IN {_IN}", _json(wanted)
     if f.pool is not None:
-        yield f"casefold(e.pool) IN {_IN}", _json(f.pool)
+        yield f"folded(e.pool) IN {_IN}", _json(f.pool)
     if f.kind is not None:
         swarms = "OR (e.kind LIKE 'swarm-%')" if "swarm" in f.kind else ""
         yield f"(e.kind IN {_IN} {swarms})", _json(f.kind)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from indexer import words
+
 
 class Database:
     """A SQLite file that is created with *schema* when it is new."""
@@ -21,13 +23,19 @@ class Database:
             for statement in schema.split(";\n"):
                 db.execute(statement)
 
+    def check(self) -> None:
+        """Raises sqlite3.DatabaseError when the file is damaged."""
+        (found,) = self.db.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
+
     @property
     def db(self) -> sqlite3.Connection:
         """This thread's connection."""
         found: sqlite3.Connection | None = getattr(self._local, "db", None)
         if found is None:
             found = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30)
-            found.create_function("casefold", 1, str.casefold, deterministic=True)
+            found.create_function("folded", 1, words.folded, deterministic=True)
             found.execute("PRAGMA journal_mode = WAL")
             found.execute("PRAGMA synchronous = NORMAL")
             self._local.db = found

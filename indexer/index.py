@@ -12,35 +12,41 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sqlite3
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 from indexer import catalog as catalogs
 from indexer.catalog import Catalog
-from indexer.chroma import VectorStore, open_embedded, open_server
+from indexer.chroma import ChromaStore, open_embedded, open_server
 from indexer.embedder import Embedder
+from indexer.generations import current_generation, use_generation
 from indexer.passages import PASSAGE_RULES
 from indexer.search import Search
 from indexer.sync import Progress, Sync, digest_of
 from indexer.vectors import VectorCache
-from models.errors import IndexMissingError, UnreadableFileError
+from models.errors import IndexMissingError, ModelMissingError, UnreadableFileError
 from models.pool import PoolSnapshot
 from models.results import IndexResult
 
 
 class Index:
-    """One generation of the index, open; the caller holds the index lock."""
+    """One generation of the index, open; the caller holds the index lock.
+
+    `outdated` says why its vectors do not fit the present model or rules; then it answers by words alone.
+    """
 
     def __init__(self, folder: Path, vectors: VectorCache, embedder: Embedder, chroma_url: str | None = None) -> None:
         self.folder = folder
         self.vectors = vectors
         self.embedder = embedder
         self.chroma_url = chroma_url
+        self.outdated: str | None = None
         self.catalog = Catalog(folder / "catalog.sqlite3")
 
     @cached_property
-    def store(self) -> VectorStore:
+    def store(self) -> ChromaStore:
         """The vector store, opened when first needed: chromadb takes a second to import."""
         return open_server(self.chroma_url) if self.chroma_url else open_embedded(self.folder / "chroma")
 
@@ -75,61 +81,81 @@ class IndexFolder:
 
     @cached_property
     def vectors(self) -> VectorCache:
-        """The vector cache."""
-        return VectorCache(self.state_dir / "vectors.sqlite3")
-
-    def current(self) -> Path | None:
-        """The generation in use, if any."""
-        return current_generation(self.state_dir)
+        """The vector cache; a damaged one is set aside and begun anew."""
+        path = self.state_dir / "vectors.sqlite3"
+        try:
+            return _checked(VectorCache(path))
+        except sqlite3.DatabaseError:
+            _set_aside(path)
+            return VectorCache(path)
 
     def open(self, *, create: bool) -> Index:
-        """Opens the generation in use, or begins one.
+        """Opens the generation in use, or begins the first one. Raises IndexMissingError when there is none and *create* is false.
 
-        One that another model, other passage rules or another format made is rebuilt by beginning anew; the vector
-        cache keeps what still fits. Raises IndexMissingError when there is none and *create* is false.
+        One that another model, other passage rules or another format made is opened as outdated: `begin` a new one
+        beside it, and `switch` once that is synced. A damaged one counts as none: it comes back from the Markdown.
         """
         self._private(self.state_dir)
-        folder = self.current()
+        folder = current_generation(self.state_dir)
         if folder is not None and (index := self._open(folder)) is not None:
             return index
-        if folder is None and not create:
+        if not create:  # a damaged one too: whoever may write begins anew
             raise IndexMissingError(self.folder)
         index = self.begin()
         self.switch(index)
         return index
 
-    def open_as_is(self) -> Index:
-        """Opens the generation in use whatever made it: for answers by words when the model cannot be had."""
-        folder = self.current()
-        if folder is None:
-            raise IndexMissingError(self.folder)
-        return Index(folder, self.vectors, self.embedder, self.chroma_url)
+    def _open(self, folder: Path) -> Index | None:
+        try:
+            index = Index(folder, self.vectors, self.embedder, self.chroma_url)
+            index.catalog.check()
+            index.outdated = self._mismatch(index.catalog)
+        except sqlite3.DatabaseError:
+            return None
+        return index
+
+    def _mismatch(self, catalog: Catalog) -> str | None:
+        """Why the generation does not fit, if it does not; the model's own absence is no mismatch."""
+        try:
+            wanted = self._identity()
+        except ModelMissingError:
+            return None
+        differing = [name for name, value in wanted.items() if catalog.meta(name) != value]
+        return f"the index was made with another {' and '.join(differing)}; run `coldspark index`" if differing else None
 
     def begin(self) -> Index:
-        """A new, empty generation that is not in use yet."""
+        """A new, empty generation that is not in use yet. Raises ModelMissingError."""
+        identity = self._identity()
         self._private(self.folder)
         folder = self.folder / f"g{secrets.token_hex(4)}"
         folder.mkdir(mode=0o700)
         index = Index(folder, self.vectors, self.embedder, self.chroma_url)
-        for name, value in self._identity().items():
+        for name, value in identity.items():
             index.catalog.set_meta(name, value)
+        if self.chroma_url:
+            index.store.reset()
         return index
+
+    def sync(
+        self, index: Index, snapshots: Sequence[PoolSnapshot], progress: Progress = lambda _done, _all: None, *, rebuild: bool = False
+    ) -> tuple[Index, IndexResult]:
+        """Brings the index in line with the Markdown; answers the one in use from now on.
+
+        An outdated one stays in use, and answers, until its successor is built beside it. The caller closes it.
+        """
+        if not rebuild and index.outdated is None:
+            return index, index.sync(snapshots, progress)
+        successor = self.begin()
+        result = successor.sync(snapshots, progress)
+        self.switch(successor)
+        return successor, result
 
     def switch(self, index: Index) -> None:
         """Puts *index* in use and drops the generations before it."""
-        temp = self.folder / "current.tmp"
-        temp.write_text(index.folder.name, encoding="ascii")
-        os.replace(temp, self.folder / "current")
+        use_generation(index.folder)
         for old in self.folder.iterdir():
             if old.is_dir() and old != index.folder:
                 shutil.rmtree(old, ignore_errors=True)
-
-    def _open(self, folder: Path) -> Index | None:
-        index = Index(folder, self.vectors, self.embedder, self.chroma_url)
-        if all(index.catalog.meta(name) == value for name, value in self._identity().items()):
-            return index
-        index.close()
-        return None
 
     def _identity(self) -> dict[str, str]:
         return {"format": catalogs.FORMAT, "passage_rules": str(PASSAGE_RULES), "model": self.embedder.fingerprint,
@@ -143,11 +169,13 @@ class IndexFolder:
             raise UnreadableFileError(folder, "state folder", error.strerror or str(error)) from error
 
 
-def current_generation(state_dir: Path) -> Path | None:
-    """The folder of the index in use, if any; reads only."""
-    try:
-        name = (state_dir / "index" / "current").read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    folder = state_dir / "index" / name
-    return folder if name.isalnum() and folder.is_dir() else None
+def _checked(vectors: VectorCache) -> VectorCache:
+    vectors.check()
+    return vectors
+
+
+def _set_aside(path: Path) -> None:
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        file = path.with_name(name)
+        if file.exists():
+            os.replace(file, file.with_name(f"{name}.damaged"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
@@ -10,18 +12,36 @@ from pathlib import Path
 from urllib.parse import quote
 
 from indexer.catalog import read_known
+from indexer.generations import current_generation
 from indexer.sync import compare
 from models.pool import PoolSnapshot
 from models.results import IndexedEntries, IndexResult, IndexStatus
 
 
 def read_only(state_dir: Path) -> sqlite3.Connection:
-    """The catalog in use, opened so that no file of it changes. Raises OSError, sqlite3.Error."""
-    name = (state_dir / "index" / "current").read_text(encoding="ascii").strip()
-    path = state_dir / "index" / name / "catalog.sqlite3"
-    # Without a write-ahead log nobody writes, and `immutable` keeps SQLite from creating files beside the catalog.
-    mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
-    return sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=2)
+    """The catalog in use, opened so that no file of it changes. Raises FileNotFoundError, OSError, sqlite3.Error."""
+    folder = current_generation(state_dir)
+    if folder is None:
+        raise FileNotFoundError(state_dir)
+    path = folder / "catalog.sqlite3"
+    log, shared = path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+    if not log.exists():
+        # Nobody writes, and `immutable` keeps SQLite from creating files beside the catalog.
+        return sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, timeout=2)
+    if shared.exists():
+        return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=2)
+    return _copy_in_memory(path, log)
+
+
+def _copy_in_memory(path: Path, log: Path) -> sqlite3.Connection:
+    """What a crash left: SQLite would recover it in place, so a copy is recovered elsewhere."""
+    with tempfile.TemporaryDirectory() as name:
+        for file in (path, log):
+            shutil.copyfile(file, Path(name) / file.name)
+        memory = sqlite3.connect(":memory:")
+        with closing(sqlite3.connect(Path(name) / path.name)) as copy:
+            copy.backup(memory)
+    return memory
 
 
 def planned_sync(state_dir: Path, snapshots: Sequence[PoolSnapshot]) -> IndexResult:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from indexer.embedder import Embedder
-from models.entry import Entry, decode
+from models.entry import Entry, bracket_groups, decode
 
-PASSAGE_RULES = 1
+PASSAGE_RULES = 2
 """Goes up whenever the same entry would give other passages."""
 MARK_FIELDS = frozenset({"pass", "signal", "type", "date"})
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|\s+(?=(?:->|→|⇒)\s)|\n+")  # noqa: RUF001 - marks that end sentences
-_VERDICT_WORD = re.compile(r"\s*(?:absorb|park|release)\s*(?:-{2,3}|[—–])?\s*", re.IGNORECASE)  # noqa: RUF001 - dashes people type
+_VERDICT_WORD = re.compile(r"\s*(?:absorb|park|release)(?!\w)\s*(?:-{2,3}|[—–])?\s*", re.IGNORECASE)  # noqa: RUF001 - dashes people type
 _UNDECODABLE = re.compile("[\ud800-\udfff]")
 
 
@@ -51,8 +51,9 @@ def cut(entry: Entry, embedder: Embedder) -> list[Passage]:
     text = decode(entry.text)
     shown = _UNDECODABLE.sub("\ufffd", text)
     offsets = embedder.token_offsets([shown])[0]
-    units = [piece for unit in _units(entry, text) for piece in _sized(unit, offsets, embedder.max_tokens)]
-    groups = _grouped(units, embedder.max_tokens) or [[_Unit(0, 0, len(text))]]
+    content = list(_units(entry, text)) or [_Unit(0, 0, len(text))]
+    units = [piece for unit in content for piece in _sized(unit, offsets, embedder.max_tokens)]
+    groups = _grouped(units, embedder.max_tokens)
     to_byte = _byte_offsets(text, [o for g in groups for o in (g[0].begin, g[-1].end)])
     return [
         Passage(n, to_byte[g[0].begin], to_byte[g[-1].end], " ".join(shown[u.start : u.end].strip() for u in g))
@@ -70,22 +71,44 @@ def _units(entry: Entry, text: str) -> Iterator[_Unit]:
 
 
 def _content(entry: Entry, text: str) -> Iterator[tuple[int, int, int]]:
-    """(label start, start, end) of the title, of text before the first field, and of every field with content."""
+    """(label start, start, end) of the heading's words, of text before the first field, and of every field with content."""
     first_line = text.find("\n") + 1 or len(text)
-    title = text.find(entry.heading.title, 0, first_line) if entry.heading.title else -1
-    if title >= 0:
-        yield 0, title, title + len(entry.heading.title)
+    begin = 0
+    for start, end in _heading_words(entry, text[:first_line]):
+        yield begin, start, end
+        begin = end
     spans = entry.field_spans
     lead_end = spans[0][1] if spans else len(text)
     if text[first_line:lead_end].strip():
         yield first_line, first_line, lead_end
     for name, label, start, end in spans:
-        if name.casefold() in MARK_FIELDS:
-            continue
-        if name.casefold() == "verdict" and (m := _VERDICT_WORD.match(text, start, end)):
+        if name.casefold() in MARK_FIELDS:  # what stands below the mark is content again
+            label = start = min(end, (text.find("\n", start, end) + 1) or end)  # noqa: PLW2901
+        elif name.casefold() == "verdict" and (m := _VERDICT_WORD.match(text, start, end)):
             start = m.end()  # noqa: PLW2901 - the word itself is no content
         if text[start:end].strip():
             yield label, start, end
+
+
+def _heading_words(entry: Entry, line: str) -> Iterator[tuple[int, int]]:
+    """Ranges of the heading's line that are neither hashes, tags, annotations nor the date."""
+    heading = entry.heading
+    hidden = [(0, len(line) - len(line.lstrip(" \ufeff").lstrip("#")))]
+    for start, end in bracket_groups(line):
+        inner = line[start + 1 : end - 1].strip()
+        name = inner.partition(":")[0].strip()
+        if inner in heading.tags or any(name == known for known, _ in heading.annotations):
+            hidden.append((start, end))
+    if heading.stamp:
+        at = line.rfind(heading.stamp)
+        hidden.append((at, at + len(heading.stamp)))
+    shown = 0
+    for start, end in sorted(hidden):
+        if line[shown:start].strip():
+            yield shown, start
+        shown = max(shown, end)
+    if line[shown:].strip():
+        yield shown, len(line)
 
 
 def _sized(unit: _Unit, offsets: list[tuple[int, int]], most: int) -> Iterator[_Unit]:

@@ -65,8 +65,9 @@ class Search:
     def related(self, entry: StoredEntry, limit: int, text: TextForm = "full", stale: str | None = None) -> RecallResult:
         """The entries nearest in meaning to *entry*, itself left out."""
         began = time.monotonic()
-        known = self.vectors.get([p.key for p in self.catalog.passages_of([entry.row])])
-        vector = np.mean(list(known.values()), axis=0).astype(np.float32)
+        known = self._vectors(self.catalog.passages_of([entry.row]))
+        vectors = list(known.values()) or list(self.embedder.embed_passages([entry.text.decode("utf-8", "replace")]))
+        vector = np.mean(vectors, axis=0).astype(np.float32)
         ranked = self._ranked(vector / (np.linalg.norm(vector) or 1.0), [], Filters(), limit + 1)
         hits = self._hits([r for r in ranked if r[0] != entry.row][:limit], text, [])
         took = round((time.monotonic() - began) * 1000, 1)
@@ -99,16 +100,23 @@ class Search:
         most = max(_DENSE_CANDIDATES, 5 * limit)
         while True:
             found = self._query(vector, tiers, most, names, allowed)
-            if len(found) >= min(limit, possible) or most >= sum(counts.values()):
+            if len(found) >= min(limit, possible):
                 return found
+            if most >= sum(counts.values()):
+                return found | self._missed(vector, found, allowed)
             most *= 4
 
+    def _missed(self, vector: Vectors, found: dict[int, Dense], allowed: RowIds | None) -> dict[int, Dense]:
+        """Entries that an approximate search left out, scored exactly."""
+        rows = (self.catalog.all_rows() if allowed is None else allowed).tolist()
+        return self._score_passages(vector, self.catalog.passages_of(row for row in rows if row not in found))
+
     def _names(self, passages: list[StoredPassage]) -> dict[Tier, list[str]]:
-        entries = self.catalog.entries(sorted({p.row for p in passages}))
+        entries = self.catalog.names({p.row for p in passages})
         names: dict[Tier, list[str]] = {tier: [] for tier in TIERS}
         for p in passages:
-            view = entries[p.row].view
-            names[view.tier].append(record_id(view.pool, view.id, p.ordinal))
+            tier, pool, entry_id = entries[p.row]
+            names[tier].append(record_id(pool, entry_id, p.ordinal))
         return names
 
     def _query(
@@ -128,8 +136,8 @@ class Search:
         return best
 
     def _score_passages(self, vector: Vectors, passages: list[StoredPassage]) -> dict[int, Dense]:
-        """Exact cosines of these passages, from the vector cache."""
-        known = self.vectors.get([p.key for p in passages])
+        """Exact cosines of these passages."""
+        known = self._vectors(passages)
         present = [p for p in passages if p.key in known]
         if not present:
             return {}
@@ -139,6 +147,17 @@ class Search:
             if p.row not in best or cosine > best[p.row].cosine:
                 best[p.row] = Dense(cosine, p.ordinal)
         return best
+
+    def _vectors(self, passages: Sequence[StoredPassage]) -> dict[bytes, Vectors]:
+        """Embeddings by key, from the vector cache; what it lost comes from the vector store."""
+        known = self.vectors.get([p.key for p in passages])
+        lost = [p for p in passages if p.key not in known]
+        names = self.catalog.names({p.row for p in lost})
+        for tier in TIERS:
+            keys = {record_id(*names[p.row][1:], p.ordinal): p.key for p in lost if names[p.row][0] == tier}
+            if keys:
+                known.update((keys[name], vector) for name, vector in self._store().vectors(tier, list(keys)).items())
+        return known
 
     def _hits(self, ranked: Sequence[tuple[int, float, int | None]], form: TextForm, terms: Sequence[str]) -> list[Hit]:
         rows = [row for row, _, _ in ranked]

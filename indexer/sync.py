@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
 
 from indexer.catalog import Catalog, Indexed, Known, as_day, record_id
 from indexer.chroma import Metadata, Record, VectorStore
 from indexer.embedder import Embedder
 from indexer.passages import Passage, cut
 from indexer.vectors import VectorCache, cache_key
-from models.pool import TIERS, PlacedEntry, PoolSnapshot, Tier
+from models.pool import TIERS, PlacedEntry, PoolSnapshot, Tier, numbered
 from models.results import FileWarning, IndexedEntries, IndexResult, entry_view
 
 _EMBED_AT_ONCE = 128
@@ -50,7 +54,8 @@ def compare(known: dict[tuple[str, str], Known], snapshots: Iterable[PoolSnapsho
     """What is new, changed, elsewhere or gone. Entries of files that cannot be read, or have vanished, are kept."""
     changes = Changes(gone=dict(known))
     for snapshot in snapshots:
-        for placed in snapshot.entries:
+        unread = _keep_unread(changes, snapshot)
+        for placed in _beside(snapshot.entries, unread):
             found = changes.gone.pop((placed.pool, placed.id), None)
             if found is None:
                 changes.fresh.append(placed)
@@ -62,19 +67,40 @@ def compare(known: dict[tuple[str, str], Known], snapshots: Iterable[PoolSnapsho
                 changes.placed.append(placed)
                 if found.tier != placed.tier:
                     changes.moved.append((placed, found))
-        _keep_unread(changes, snapshot)
     return changes
 
 
-def _keep_unread(changes: Changes, snapshot: PoolSnapshot) -> None:
+def _beside(entries: Iterable[PlacedEntry], taken: set[str]) -> Iterator[PlacedEntry]:
+    """The entries, twins numbered past the ids that entries of an unread file keep."""
+    seen: Counter[str] = Counter()
+    for placed in entries:
+        base = placed.entry.content_id
+        if not taken:
+            yield placed
+            continue
+        while True:
+            seen[base] += 1
+            name = numbered(base, seen[base])
+            if name not in taken:
+                break
+        yield replace(placed, id=name)
+
+
+def _keep_unread(changes: Changes, snapshot: PoolSnapshot) -> set[str]:
+    """Takes the entries of files that were not read off the list of those that are gone; answers their ids."""
     read = {str(f.path) for f in snapshot.files}
-    kept = {key: k for key, k in changes.gone.items() if key[0] == snapshot.pool.name and k.file not in read}
+    kept = {
+        key: k
+        for key, k in changes.gone.items()
+        if key[0] == snapshot.pool.name and k.file not in read and Path(k.file).parent == snapshot.pool.memory_dir
+    }
     for key in kept:
         del changes.gone[key]
     for file in sorted({k.file for k in kept.values()}):
         count = sum(k.file == file for k in kept.values())
         message = f"the file cannot be read or is gone; {count} entries of it stay in the index as they were"
         changes.warnings.append(FileWarning(file=file, message=message))
+    return {entry_id for _, entry_id in kept}
 
 
 class Sync:
@@ -89,13 +115,13 @@ class Sync:
     def run(self, snapshots: Sequence[PoolSnapshot], progress: Progress = lambda _done, _all: None) -> IndexResult:
         """Brings the index in line with *snapshots*."""
         began = time.monotonic()
-        if self.catalog.meta("unfinished"):
+        if self.catalog.meta("unfinished") or not self._is_complete():
             self._mend()
         self._drop_surplus()
         digest = digest_of(snapshots)
         if digest == self.catalog.meta("digest"):
             return self._result(Changes(), round(time.monotonic() - began, 3))
-        changes = self._compare(snapshots)
+        changes = compare(self.catalog.known(), snapshots)
         indexed = self._cut(changes.fresh)
         keys = [key for item in indexed for _, key in item.passages]
         embedded = self._embed(indexed, progress)
@@ -104,18 +130,6 @@ class Sync:
         self.catalog.set_meta("digest", "" if changes.warnings else digest)
         result = self._result(changes, round(time.monotonic() - began, 3))
         return result.model_copy(update={"embedded": embedded, "reused": len(keys) - embedded + self._moved_passages(changes)})
-
-    def _compare(self, snapshots: Sequence[PoolSnapshot]) -> Changes:
-        """What changed; a moved entry whose embeddings the cache has lost counts as new."""
-        changes = compare(self.catalog.known(), snapshots)
-        keys = {known.row: [p.key for p in self.catalog.passages_of([known.row])] for _, known in changes.moved}
-        lost = self.vectors.missing(key for row in keys.values() for key in row)
-        for placed, known in [pair for pair in changes.moved if lost.intersection(keys[pair[1].row])]:
-            changes.moved.remove((placed, known))
-            changes.placed.remove(placed)
-            changes.fresh.append(placed)
-            changes.replaced.append((placed, known))
-        return changes
 
     def _cut(self, fresh: Sequence[PlacedEntry]) -> list[Indexed]:
         return [Indexed(p, [(c, cache_key(self.embedder.fingerprint, c.text)) for c in cut(p.entry, self.embedder)]) for p in fresh]
@@ -132,6 +146,7 @@ class Sync:
         return len(todo)
 
     def _write(self, changes: Changes, indexed: list[Indexed]) -> None:
+        self.catalog.set_meta("digest", "")
         self.catalog.set_meta("unfinished", "yes")
         for tier in TIERS:
             self._upsert(tier, [(i.placed, i.passages) for i in indexed if i.placed.tier == tier])
@@ -173,15 +188,41 @@ class Sync:
         if surplus:
             self.catalog.forget_surplus()
 
+    def _is_complete(self) -> bool:
+        """Whether store and cache hold as much as the catalog says, which tells of a folder that was emptied or exchanged."""
+        _, passages = self.catalog.counts()
+        surplus = Counter(tier for tier, _ in self.catalog.surplus())
+        stored = all(passages.get(tier, 0) <= self._store().count(tier) <= passages.get(tier, 0) + surplus[tier] for tier in TIERS)
+        return stored and not self.vectors.missing(self.catalog.keys())
+
     def _mend(self) -> None:
-        """After an interrupted write: the vector store gets exactly the records that the catalog knows."""
+        """After an interrupted write or damage: what the catalog knows is in the store and in the cache, or it is forgotten.
+
+        What is forgotten comes back in this sync, since it is in the Markdown.
+        """
+        self.catalog.set_meta("digest", "")
         store = self._store()
+        if lost := self.vectors.missing(self.catalog.keys()):
+            self._refill_cache(store, lost)
         for tier in TIERS:
             there, wanted = store.ids(tier), self.catalog.records(tier)
             store.delete(tier, sorted(there - wanted))
             if lacking := wanted - there:
                 self._restore(tier, lacking)
         self.catalog.set_meta("unfinished", "")
+
+    def _refill_cache(self, store: VectorStore, lost: set[bytes]) -> None:
+        """Gets lost embeddings back from the vector store; entries whose embeddings are nowhere are forgotten."""
+        passages = [p for p in self.catalog.passages_of(self.catalog.all_rows().tolist()) if p.key in lost]
+        names = self.catalog.names({p.row for p in passages})
+        for tier in TIERS:
+            keys = {record_id(*names[p.row][1:], p.ordinal): p.key for p in passages if names[p.row][0] == tier}
+            found = store.vectors(tier, list(keys)) if keys else {}
+            if found:
+                self.vectors.put([keys[name] for name in found], np.stack(list(found.values())))
+        nowhere = self.vectors.missing(lost)
+        rows = {p.row for p in passages if p.key in nowhere}
+        self.catalog.write([], [], [known for known in self.catalog.known().values() if known.row in rows], [])
 
     def _restore(self, tier: Tier, lacking: set[str]) -> None:
         """Entries that lost records are forgotten, so that this sync adds them anew (from the vector cache)."""

@@ -10,7 +10,7 @@ TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co So Mn Mc'
 
 # Scripts written without spaces are searched character by character, emoji one by one.
 _SINGLE = re.compile(
-    "([\u2190-\u2bff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U0001f000-\U0001faff\U00020000-\U0003134f])"
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2190-\u2bff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U0001f000-\U0001faff\U00020000-\U0003134f])"
 )
 
 _STOP_WORDS = (
@@ -24,8 +24,13 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 def normalised(text: str) -> str:
-    """*text* composed (NFKC), with single characters of unspaced scripts and emoji set apart."""
-    return _SINGLE.sub(r" \1 ", unicodedata.normalize("NFKC", text))
+    """*text* composed (NFKC), in one case, with single characters of unspaced scripts and emoji set apart."""
+    return _SINGLE.sub(r" \1 ", unicodedata.normalize("NFKC", text).casefold())
+
+
+def folded(text: str) -> str:
+    """*text* composed (NFC) and in one case, as filter values are compared."""
+    return unicodedata.normalize("NFC", text).casefold()
 
 
 def count(text: str) -> int:

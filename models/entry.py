@@ -88,7 +88,7 @@ def parse_heading(line: str) -> Heading:
     tags: list[str] = []
     notes: list[tuple[str, str]] = []
     text = line.strip()
-    groups = _groups(text)
+    groups = bracket_groups(text)
     at = 0
     while groups and not text[at : groups[0][0]].strip() and _is_tag(text, groups[0]):
         start, at = groups.pop(0)
@@ -101,7 +101,7 @@ def parse_heading(line: str) -> Heading:
     return Heading(tuple(tags), tuple(notes), title, date, time, dates[-1][0] if dates else "", suffix, problem)
 
 
-def _groups(text: str) -> list[tuple[int, int]]:
+def bracket_groups(text: str) -> list[tuple[int, int]]:
     """(start, end) of the outermost pairs of square brackets, in order; one without a partner is plain text."""
     opened: list[int] = []
     pairs: list[tuple[int, int]] = []

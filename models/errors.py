@@ -28,6 +28,7 @@ class InvalidRequestError(ColdsparkError):
 
     def __init__(self, field: str, problem: str) -> None:
         self.field = field
+        self.problem = problem
         super().__init__(f"{field}: {problem}.")
 
 
@@ -223,6 +224,30 @@ class IndexMissingError(ColdsparkError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"There is no index at {path}: run `coldspark index`.")
+
+
+class OtherMemoryError(ColdsparkError):
+    """The running service keeps the index of other memory folders."""
+
+    exit_code = 3
+    status = 409
+    title = "Other memory"
+
+    def __init__(self, url: str, folders: tuple[str, ...]) -> None:
+        super().__init__(
+            f"The service at {url} serves {', '.join(folders)}, not the memory folder asked for: name another --state-dir, or stop it."
+        )
+
+
+class StoreUnreachableError(ColdsparkError):
+    """The Chroma server does not answer."""
+
+    exit_code = 3
+    status = 503
+    title = "Vector store unreachable"
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"The Chroma server at {url} cannot be reached ({reason.rstrip('.')}): start it, or correct chroma_url.")
 
 
 class ServiceFailedError(ColdsparkError):

@@ -105,13 +105,16 @@ class PoolSnapshot:
         return [f for f in self.files if f.tier == tier]
 
 
+def numbered(content_id: str, occurrence: int) -> str:
+    """The id of the n-th of several equal entries."""
+    return content_id if occurrence == 1 else f"{content_id}-{occurrence}"
+
+
 def _placed(snapshot: PoolSnapshot, tier: Tier, seen: Counter[str]) -> Iterator[PlacedEntry]:
     for file in snapshot.tier(tier):
         for entry in file.log.entries:
             seen[entry.content_id] += 1
-            n = seen[entry.content_id]
-            name = entry.content_id if n == 1 else f"{entry.content_id}-{n}"
-            yield PlacedEntry(name, snapshot.pool.name, tier, file.path, entry)
+            yield PlacedEntry(numbered(entry.content_id, seen[entry.content_id]), snapshot.pool.name, tier, file.path, entry)
 
 
 def read_pool(pool: Pool, attempts: int = 5) -> PoolSnapshot:

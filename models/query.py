@@ -22,6 +22,13 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def _asks_something(text: str) -> str:
+    try:
+        return _not_blank(text)
+    except ValueError as error:
+        raise ValueError("it is blank; write what the spark was about") from error
+
+
 def _encodable(text: str) -> str:
     try:
         text.encode("utf-8")
@@ -30,8 +37,12 @@ def _encodable(text: str) -> str:
     return text
 
 
-def _lower(value: Any) -> Any:
-    return [v.casefold() if isinstance(v, str) else v for v in value] if isinstance(value, list | tuple) else value
+def _folded(value: Any) -> Any:
+    return (
+        [unicodedata.normalize("NFC", v).casefold() if isinstance(v, str) else v for v in value]
+        if isinstance(value, list | tuple)
+        else value
+    )
 
 
 def _calendar_day(value: Any) -> Any:
@@ -45,7 +56,7 @@ def _calendar_day(value: Any) -> Any:
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Text = Annotated[str, AfterValidator(_encodable)]
-Words = Annotated[tuple[Annotated[Text, AfterValidator(_not_blank)], ...], BeforeValidator(_lower), Field(min_length=1)]
+Words = Annotated[tuple[Annotated[Text, AfterValidator(_not_blank)], ...], BeforeValidator(_folded), Field(min_length=1)]
 Day = Annotated[dt.date, BeforeValidator(_calendar_day)]
 
 
@@ -57,10 +68,10 @@ class Filters(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tier: Annotated[tuple[Literal["active", "archive"], ...], BeforeValidator(_lower), Field(min_length=1)] | None = None
+    tier: Annotated[tuple[Literal["active", "archive"], ...], BeforeValidator(_folded), Field(min_length=1)] | None = None
     kind: Words | None = None
     tags: Words | None = None
-    verdict: Annotated[tuple[Literal["absorb", "park", "release"], ...], BeforeValidator(_lower), Field(min_length=1)] | None = None
+    verdict: Annotated[tuple[Literal["absorb", "park", "release"], ...], BeforeValidator(_folded), Field(min_length=1)] | None = None
     signal: Words | None = None
     pool: Words | None = None
     source: Annotated[Text, AfterValidator(_not_blank)] | None = None
@@ -79,7 +90,7 @@ class RecallRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    query: Annotated[Text, AfterValidator(_not_blank), Field(max_length=LONGEST_QUERY)]
+    query: Annotated[Text, AfterValidator(_asks_something), Field(max_length=LONGEST_QUERY)]
     mode: Mode = "hybrid"
     limit: Annotated[int, Field(ge=1, strict=True)] = 10
     text: TextForm = "full"

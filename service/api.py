@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from models.query import RecallRequest, TextForm
+from models.errors import InvalidRequestError
+from models.query import Day, RecallRequest, TextForm
 from models.results import CompactReport, CompactResult, EntryResult, IndexResult, RecallResult, StatusResult
 from service import __version__, operations
 from service.problems import problem
 from service.runtime import Runtime
 
-router = APIRouter()
+
+async def _known_parameters(request: Request) -> None:
+    """Refuses query parameters that the route does not know, rather than ignoring them."""
+    known = {field.alias for field in request.scope["route"].dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            raise InvalidRequestError(name, "there is no parameter of this name")
+
+
+router = APIRouter(dependencies=[Depends(_known_parameters)])
 
 
 class SyncRequest(BaseModel):
@@ -23,7 +32,7 @@ class SyncRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    rebuild: bool = False
+    rebuild: Annotated[bool, Field(strict=True)] = False
 
 
 class CompactRequest(BaseModel):
@@ -32,9 +41,9 @@ class CompactRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     pool: str | None = None
-    dry_run: bool = True
-    force: bool = False
-    today: dt.date | None = None
+    dry_run: Annotated[bool, Field(strict=True)] = True
+    force: Annotated[bool, Field(strict=True)] = False
+    today: Day | None = None
 
 
 def _runtime(request: Request) -> Runtime:

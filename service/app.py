@@ -6,10 +6,12 @@ import ipaddress
 import logging
 import os
 import secrets
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import uvicorn
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
@@ -20,13 +22,15 @@ from service.guard import LOOPBACK, Guard
 from service.owner import Address, owned, published
 from service.runtime import Runtime
 
+log = logging.getLogger("coldspark")
+
 _STOP_WITHIN_SECONDS = 5
 _STARTING_WAIT = 5.0
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised here, never a default
 
 
-def create_app(runtime: Runtime, token: str | None = None) -> FastAPI:
-    """The application over *runtime*; the token is asked for when it is given."""
+def create_app(runtime: Runtime, token: str, *, required: bool = False) -> FastAPI:
+    """The application over *runtime*; the token must fit where it is shown, and be shown where it is *required*."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -41,7 +45,7 @@ def create_app(runtime: Runtime, token: str | None = None) -> FastAPI:
     app.state.runtime = runtime
     app.include_router(api.router)
     problems.register(app)
-    app.add_middleware(Guard, hosts=_names_of(runtime.settings.host), token=token)
+    app.add_middleware(Guard, token=token, required=required, hosts=_names_of(runtime.settings.host))
     return app
 
 
@@ -55,18 +59,32 @@ def serve(settings: Settings) -> None:
 
     Raises BusyError when another process owns the index, InvalidSettingError when the address cannot be used.
     """
-    import uvicorn
-
-    token = _required_token(settings)
+    required = _needs_token(settings)
+    token = settings.token or secrets.token_urlsafe(24)
     with owned(settings.state_dir, _STARTING_WAIT), _listening(settings) as listener:
-        address = Address(_url(listener), token or secrets.token_urlsafe(24), os.getpid(), __version__)
+        folders = tuple(str(p.memory_dir) for p in settings.all_pools())
+        address = Address(_url(listener), token, os.getpid(), __version__, folders)
         with published(settings.state_dir, address):
-            logging.getLogger("coldspark").info("serving at %s (documentation at %s/docs)", address.url, address.url)
-            app = create_app(Runtime(settings), token)
+            log.info("serving at %s (documentation at %s/docs)", address.url, address.url)
+            app = create_app(Runtime(settings), token, required=required)
             config = uvicorn.Config(
                 app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_WITHIN_SECONDS, server_header=False
             )
-            uvicorn.Server(config).run(sockets=[listener])
+            _run(uvicorn.Server(config), listener)
+
+
+def _run(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Runs until SIGTERM or SIGINT, and then returns: uvicorn by itself would end the process before the address is withdrawn."""
+
+    def stop(_sign: int, _frame: object) -> None:
+        server.should_exit = True
+
+    handlers = {sign: signal.signal(sign, stop) for sign in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server.run(sockets=[listener])
+    finally:
+        for sign, handler in handlers.items():
+            signal.signal(sign, handler)
 
 
 def _url(listener: socket.socket) -> str:
@@ -76,13 +94,13 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _required_token(settings: Settings) -> str | None:
-    """The token that callers must show: any, where the address is not loopback."""
-    if settings.host == "localhost" or _is_loopback(settings.host):
-        return settings.token
-    if not settings.token:
+def _needs_token(settings: Settings) -> bool:
+    """Whether callers must show the token: where the address is not loopback, or where one was set."""
+    if settings.token:
+        return True
+    if settings.host != "localhost" and not _is_loopback(settings.host):
         raise InvalidSettingError("host", settings.host, "an address other than loopback needs a token; set COLDSPARK_TOKEN")
-    return settings.token
+    return False
 
 
 def _is_loopback(host: str) -> bool:
@@ -99,4 +117,6 @@ def _listening(settings: Settings) -> socket.socket:
         )
     except OSError as error:
         where = f"{settings.host}:{settings.port}"
-        raise InvalidSettingError("port", where, f"{error.strerror or error}; name another with --port") from error
+        raise InvalidSettingError(
+            "port", where, f"{os.strerror(error.errno) if error.errno and error.errno > 0 else error}; name another with --port"
+        ) from error

@@ -192,7 +192,7 @@ def recall(call: Call, query: str, mode: str, limit: int, text: str | None, **fi
     from service.wiring import backend
 
     form = text or ("full" if call.as_json else "preview")
-    chosen = {name: value for name, value in filters.items() if value}
+    chosen = {name: value for name, value in filters.items() if value not in (None, ())}
     request = _recall_request({"query": query, "mode": mode, "limit": limit, "text": form, "filters": chosen})
     with backend(call.settings()) as found:
         result = found.recall(request)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import http.client
 import json
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
+
+from pydantic import ValidationError
 
 from models.errors import ServiceFailedError
 from models.query import RecallRequest, TextForm
-from models.results import EntryResult, IndexResult, RecallResult
+from models.results import EntryResult, IndexResult, RecallResult, Result
 from service.backend import Progress, silent
 from service.owner import Address
+
+Shape = TypeVar("Shape", bound=Result)
 
 _ANSWERS_WITHIN = 2.0
 _WORKS_WITHIN = 3600.0
@@ -33,21 +37,27 @@ class RemoteBackend:
 
     def sync(self, *, rebuild: bool = False, progress: Progress = silent) -> IndexResult:  # noqa: ARG002 - the service shows none
         """Has the service bring its index in line with the Markdown."""
-        return IndexResult.model_validate_json(self._call("POST", "/v1/sync", {"rebuild": rebuild}))
+        return self._read(IndexResult, self._call("POST", "/v1/sync", {"rebuild": rebuild}))
 
     def recall(self, request: RecallRequest) -> RecallResult:
         """Asks the service."""
-        return RecallResult.model_validate_json(self._call("POST", "/v1/recall", request.model_dump(mode="json", exclude_defaults=True)))
+        return self._read(RecallResult, self._call("POST", "/v1/recall", request.model_dump(mode="json", exclude_defaults=True)))
 
     def entry(self, entry_id: str, pool: str | None = None) -> EntryResult:
         """Gets one entry from the service."""
         suffix = f"?pool={quote(pool)}" if pool else ""
-        return EntryResult.model_validate_json(self._call("GET", f"/v1/entries/{quote(entry_id, safe='')}{suffix}"))
+        return self._read(EntryResult, self._call("GET", f"/v1/entries/{quote(entry_id, safe='')}{suffix}"))
 
     def related(self, entry_id: str, limit: int, text: TextForm) -> RecallResult:
         """Asks the service for entries near one."""
         path = f"/v1/entries/{quote(entry_id, safe='')}/related?limit={limit}&text={text}"
-        return RecallResult.model_validate_json(self._call("GET", path))
+        return self._read(RecallResult, self._call("GET", path))
+
+    def _read(self, shape: type[Shape], answer: bytes) -> Shape:
+        try:
+            return shape.model_validate_json(answer)
+        except ValidationError as error:
+            raise ServiceFailedError(self.address.url, "something of another shape; stop that service and start this version's") from error
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
         try:

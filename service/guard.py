@@ -7,25 +7,31 @@ post (hence Origin and the media type).
 from __future__ import annotations
 
 import hmac
-from urllib.parse import urlsplit
+import re
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.problems import problem
 
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
 LARGEST_BODY = 1024 * 1024
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guard:
-    """ASGI middleware; *hosts* may be named in Host (None: any, safe only with a token), *token* must be shown when it is set."""
+    """ASGI middleware; *hosts* may be named in Host (None: any, safe only with a token that is required).
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None = LOOPBACK, token: str | None = None) -> None:
+    A token that is shown must fit even where none is required: a command may have found the address of another service.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str, required: bool = False, hosts: frozenset[str] | None = LOOPBACK) -> None:
         self.app = app
-        self.hosts = hosts
         self.token = token
+        self.required = required
+        self.hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes the request on, or answers with a problem."""
@@ -49,17 +55,18 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2].casefold() != host.casefold():
             return 403, "Origin refused", "Origin: requests from other web pages are refused."
-        if self.token is not None and not self._shown(headers.get("authorization", "")):
-            return 401, "Token required", "Authorization: this address needs `Bearer` and the service's token."
+        shown = headers.get("authorization")
+        if (self.required and shown is None) or (shown is not None and not self._fits(shown)):
+            return 401, "Token required", "Authorization: show `Bearer` and the token of this very service."
         if method not in _READING and _media_type(headers) != "application/json" and _has_body(headers):
             return 415, "Unsupported media type", "Content-Type: send application/json."
         if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > LARGEST_BODY:
             return _too_large()
         return None
 
-    def _shown(self, authorization: str) -> bool:
+    def _fits(self, authorization: str) -> bool:
         kind, _, token = authorization.partition(" ")
-        return kind.casefold() == "bearer" and hmac.compare_digest(token.strip().encode(), (self.token or "").encode())
+        return kind.casefold() == "bearer" and hmac.compare_digest(token.strip().encode(), self.token.encode())
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stops a body that grows past the limit without having said so, before a route has it whole."""
@@ -70,7 +77,7 @@ class Guard:
             message = await receive()
             received += len(message.get("body", b""))
             if received > LARGEST_BODY:
-                raise _TooLarge
+                raise HTTPException(413, _too_large()[2])
             return message
 
         async def hardened(message: Message) -> None:
@@ -78,23 +85,13 @@ class Guard:
                 message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
             await send(message)
 
-        try:
-            await self.app(scope, counted, hardened)
-        except _TooLarge:
-            status, title, detail = _too_large()
-            await problem(status, title, detail)(scope, receive, send)
-
-
-class _TooLarge(Exception):  # noqa: N818 - a signal between two functions here
-    """The body is over the limit."""
+        await self.app(scope, counted, hardened)
 
 
 def hostname(host: str) -> str:
-    """The name in a Host header, without its port; empty when it cannot be read."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    """The name in a Host header, without its port; empty when it is none."""
+    m = _HOST.fullmatch(host)
+    return (m[1] or m[2]).casefold().rstrip(".") if m else ""
 
 
 def _media_type(headers: Headers) -> str:

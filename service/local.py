@@ -17,7 +17,7 @@ from models.errors import (
     UnknownPoolError,
 )
 from models.memory_file import FileState, state_of
-from models.pool import Pool, PoolSnapshot, read_pool
+from models.pool import Pool, read_pool
 from models.query import RecallRequest, TextForm
 from models.results import EntryResult, IndexResult, RecallResult
 from models.settings import Settings
@@ -52,13 +52,7 @@ class LocalBackend:
     def index(self, *, create: bool = False) -> Index:
         """The open index. Raises IndexMissingError; ModelMissingError when one must be created without a model."""
         if self._index is None:
-            try:
-                self._index = self.folder.open(create=create)
-            except ModelMissingError as error:
-                if create:
-                    raise
-                self._model_error = error
-                self._index = self.folder.open_as_is()
+            self._index = self.folder.open(create=create)
         return self._index
 
     def close(self) -> None:
@@ -79,25 +73,19 @@ class LocalBackend:
             problems = [problem for s in snapshots for problem in s.problems]
             if problems and not any(s.files for s in snapshots):
                 raise problems[0]
-            result = self._rebuild(snapshots, progress) if rebuild else self.index(create=True).sync(snapshots, progress)
+            index = self.index(create=True)
+            self._index, result = self.folder.sync(index, snapshots, progress, rebuild=rebuild)
+            if self._index is not index:
+                index.close()
             self.index().catalog.set_meta("synced_at", self.settings.clock().isoformat(timespec="seconds"))
             self._seen, self._problem = states, result.stale
             return result
-
-    def _rebuild(self, snapshots: Sequence[PoolSnapshot], progress: Progress) -> IndexResult:
-        old = self.index(create=True)
-        new = self.folder.begin()
-        result = new.sync(snapshots, progress)
-        self.folder.switch(new)
-        self._index = new
-        old.close()
-        return result
 
     def recall(self, request: RecallRequest) -> RecallResult:
         """Entries that answer a question; by words alone while the model cannot be had."""
         self._check_pools(request)
         index = self.index()
-        degraded = self.degraded()
+        degraded = self.degraded() or index.outdated
         if degraded is None and request.mode != "lexical":
             self.load_model()
             degraded = self.degraded()

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from compactor.lock import held
-from models.errors import BusyError, UnreadableFileError
+from models.errors import BusyError, NoMemoryFolderError, UnreadableFileError
+from models.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,15 @@ class Address:
     token: str
     pid: int
     version: str
+    folders: tuple[str, ...]
+
+    def answers_for(self, settings: Settings) -> bool:
+        """Whether the service's memory folders are the ones that *settings* name; none named means any."""
+        try:
+            wanted = tuple(str(p.memory_dir) for p in settings.all_pools())
+        except NoMemoryFolderError:
+            return True
+        return wanted == self.folders
 
 
 def address_file(state_dir: Path) -> Path:
@@ -31,9 +42,14 @@ def address_file(state_dir: Path) -> Path:
 def find(state_dir: Path) -> Address | None:
     """The published address, if there is one; whether anybody answers there is another question."""
     try:
-        return Address(**json.loads(address_file(state_dir).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        found = json.loads(address_file(state_dir).read_text(encoding="utf-8"))
+        address = Address(
+            str(found["url"]), str(found["token"]), int(found["pid"]), str(found["version"]), tuple(map(str, found["folders"]))
+        )
+        usable = urlsplit(address.url).port is not None and address.url.startswith("http://") and address.token.isascii()
+    except (OSError, ValueError, TypeError, KeyError):
         return None
+    return address if usable else None
 
 
 @contextmanager

@@ -41,16 +41,20 @@ class Runtime:
             self.backend.close()
 
     def _run(self) -> None:
-        try:
+        while not self._stopping.is_set():
+            try:
+                self._look()
+            except Exception:  # the thread must outlive whatever goes wrong, and its owner must hear of it
+                log.exception("the background sync failed unexpectedly; it begins again")
+                self.not_ready = "the background sync failed unexpectedly; the service's log says how"
+                self.backend.close()
+            self._stopping.wait(_LOOK_EVERY_SECONDS)
+
+    def _look(self) -> None:
+        if self.not_ready:
             self._get_ready()
-            while not self._stopping.wait(_LOOK_EVERY_SECONDS):
-                if self.not_ready:
-                    self._get_ready()
-                elif self.backend.has_changed():
-                    self._try_sync()
-        finally:
-            if not self._stopping.is_set():
-                self.not_ready = "the background sync ended unexpectedly; see the service's log, and start it again"
+        elif self.backend.has_changed():
+            self._try_sync()
 
     def _get_ready(self) -> None:
         self.not_ready = _LOADING

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from models.errors import BusyError
+from models.errors import BusyError, OtherMemoryError
 from models.settings import Settings
 from service.backend import Backend
 from service.client import RemoteBackend
@@ -17,10 +17,14 @@ _RETRY_SECONDS = 0.2
 
 
 def running_service(settings: Settings) -> RemoteBackend | None:
-    """The service that owns this state folder's index, if it answers."""
+    """The service that owns this state folder's index, if it answers. Raises OtherMemoryError when it serves other folders."""
     address = find(settings.state_dir)
     remote = RemoteBackend(address) if address else None
-    return remote if remote and remote.is_alive() else None
+    if address is None or remote is None or not remote.is_alive():
+        return None
+    if not address.answers_for(settings):
+        raise OtherMemoryError(address.url, address.folders)
+    return remote
 
 
 @contextmanager

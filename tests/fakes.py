@@ -79,6 +79,10 @@ class MemoryStore:
         scored = sorted(((float(r.vector @ vector), r.id) for r in chosen), key=lambda pair: (-pair[0], pair[1]))
         return [(record_id, cosine) for cosine, record_id in scored[:limit]]
 
+    def vectors(self, tier: Tier, ids: Sequence[str]) -> dict[str, Vectors]:
+        """Vectors by id."""
+        return {i: self.records[tier][i].vector for i in ids if i in self.records[tier]}
+
     def count(self, tier: Tier) -> int:
         """How many records the tier has."""
         return len(self.records[tier])

@@ -39,7 +39,8 @@ def settings_for(folder: Path, active: bytes = b"", archive: bytes | None = None
 def client_over(settings: Settings, embedder: Embedder | None = None, token: str | None = None) -> TestClient:
     """A client of a new application; its `with` block runs the application's life."""
     runtime = Runtime(settings, LocalBackend(settings, embedder=embedder or FakeEmbedder()))
-    return TestClient(create_app(runtime, token), base_url="http://127.0.0.1", raise_server_exceptions=False)
+    app = create_app(runtime, token or "unasked", required=token is not None)
+    return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from indexer.index import Index, IndexFolder, current_generation
+from indexer.generations import current_generation
+from indexer.index import Index, IndexFolder
 from models.errors import IndexMissingError
 from models.pool import TIERS, Pool, PoolSnapshot, read_pool
 from models.query import RecallRequest
@@ -70,7 +71,7 @@ def test_an_index_is_opened_again(tmp_path: Path, snapshots: list[PoolSnapshot])
     """A second open finds the same generation, complete, and embeds nothing."""
     embedder = FakeEmbedder()
     folder = built(tmp_path / "state", embedder, snapshots)
-    before = folder.current()
+    before = current_generation(folder.state_dir)
     index = folder.open(create=False)
     assert (index.folder, index.matches(snapshots)) == (before, True)
     assert index.sync(snapshots).embedded == 0
@@ -95,9 +96,6 @@ def test_without_an_index_the_error_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(IndexMissingError) as raised:
         folder.open(create=False)
     assert str(raised.value) == message
-    with pytest.raises(IndexMissingError) as raised:
-        folder.open_as_is()
-    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize("change", ["model", "passage_rules", "format"])
@@ -105,7 +103,7 @@ def test_another_model_or_format_begins_a_new_generation(tmp_path: Path, snapsho
     """What other weights, rules or tables made is not used; the new generation is whole, and only the old vectors that fit are."""
     state, embedder = tmp_path / "state", FakeEmbedder()
     folder = built(state, embedder, snapshots)
-    old = folder.current()
+    old = current_generation(folder.state_dir)
     assert old is not None
     if change == "model":
         embedder = NarrowEmbedder(fingerprint="narrow:1")
@@ -116,8 +114,10 @@ def test_another_model_or_format_begins_a_new_generation(tmp_path: Path, snapsho
         close(folder, aged)
         folder = IndexFolder(state, embedder)
     embedder.embedded.clear()
-    index = folder.open(create=True)
-    result = index.sync(snapshots)
+    outdated = folder.open(create=True)
+    assert outdated.outdated is not None
+    index, result = folder.sync(outdated, snapshots)
+    outdated.close()
     assert index.folder != old
     assert generations(state) == [index.folder.name]
     assert (result.added, result.embedded) == (3, result.passages if change == "model" else 0)
@@ -130,7 +130,7 @@ def test_another_model_or_format_begins_a_new_generation(tmp_path: Path, snapsho
 def test_opening_to_read_keeps_the_old_index_of_another_model(tmp_path: Path, snapshots: list[PoolSnapshot]) -> None:
     """A mere question under another model does not throw the live index away: it is there until its successor is built."""
     state = tmp_path / "state"
-    old = built(state, FakeEmbedder(), snapshots).current()
+    old = current_generation(built(state, FakeEmbedder(), snapshots).state_dir)
     assert old is not None
     folder = IndexFolder(state, NarrowEmbedder(fingerprint="narrow:1"))
     index = folder.open(create=False)
@@ -145,11 +145,11 @@ def test_a_rebuild_stands_beside_the_live_index_until_the_switch(tmp_path: Path,
     live = folder.open(create=False)
     new = folder.begin()
     assert new.sync(snapshots).embedded == 0
-    assert folder.current() == live.folder
+    assert current_generation(folder.state_dir) == live.folder
     assert len(titles(live, "kiln")) == 3
     live.close()
     folder.switch(new)
-    assert (folder.current(), generations(state)) == (new.folder, [new.folder.name])
+    assert (current_generation(folder.state_dir), generations(state)) == (new.folder, [new.folder.name])
     assert len(titles(new, "kiln")) == 3
     close(folder, new)
 
@@ -158,9 +158,9 @@ def test_a_rebuild_that_died_is_cleared_away(tmp_path: Path, snapshots: list[Poo
     """A generation that never came into use is dropped at the next switch and never read before."""
     state = tmp_path / "state"
     folder = built(state, FakeEmbedder(), snapshots)
-    kept = folder.current()
+    kept = current_generation(folder.state_dir)
     folder.begin().close()
-    assert (folder.current(), len(generations(state))) == (kept, 2)
+    assert (current_generation(folder.state_dir), len(generations(state))) == (kept, 2)
     new = folder.begin()
     folder.switch(new)
     assert generations(state) == [new.folder.name]
@@ -192,7 +192,7 @@ def test_a_garbled_pointer_costs_a_rebuild_and_no_embedding(tmp_path: Path, snap
 def test_damage_to_a_database_costs_a_rebuild_at_most(tmp_path: Path, snapshots: list[PoolSnapshot], name: str, damage: str) -> None:
     """A catalog or vector cache that is garbled, cut short or gone is made anew, and answers are whole."""
     state = tmp_path / "state"
-    current = built(state, FakeEmbedder(), snapshots).current()
+    current = current_generation(built(state, FakeEmbedder(), snapshots).state_dir)
     assert current is not None
     path = state / name.format(current.name)
     for beside in path.parent.glob(path.name + "-*"):
@@ -221,7 +221,7 @@ def test_on_a_server_another_model_leaves_no_record_of_the_old_one(
     for tier in TIERS:
         index.store.delete(tier, sorted(index.store.ids(tier)))
     index.sync([read_pool(pool)])
-    hang_up(index.store)  # type: ignore[arg-type]
+    hang_up(index.store)
     close(first, index)
     write_tiers(pool, log(KILN, TIDE))
     second = IndexFolder(tmp_path / "state", FakeEmbedder(fingerprint="fake:2"), chroma_server)
@@ -230,7 +230,7 @@ def test_on_a_server_another_model_leaves_no_record_of_the_old_one(
         index.sync([read_pool(pool)])
         assert index.store.ids("active") == index.catalog.records("active")
     finally:
-        hang_up(index.store)  # type: ignore[arg-type]
+        hang_up(index.store)
         close(second, index)
 
 
@@ -240,8 +240,9 @@ def test_on_a_server_a_model_of_another_width_is_taken(tmp_path: Path, snapshots
         folder = IndexFolder(tmp_path / "state", embedder, chroma_server)
         index = folder.open(create=True)
         try:
-            assert index.sync(snapshots).added == 3, n
+            index, result = folder.sync(index, snapshots)
+            assert result.added == 3, n
             assert len(titles(index, "kiln")) == 3
         finally:
-            hang_up(index.store)  # type: ignore[arg-type]
+            hang_up(index.store)
             close(folder, index)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.index import IndexFolder, current_generation
+from indexer.generations import current_generation
+from indexer.index import IndexFolder
 from indexer.overview import overview, planned_sync
 from models.pool import Pool, read_pool
 from tests.fakes import FakeEmbedder

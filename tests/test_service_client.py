@@ -6,12 +6,13 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from models.errors import ServiceFailedError
+from models.errors import OtherMemoryError, ServiceFailedError
 from models.query import RecallRequest
 from service.client import RemoteBackend
 from service.owner import Address, published
@@ -44,7 +45,7 @@ def answering(status: int, body: bytes) -> Iterator[tuple[RemoteBackend, list[tu
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield RemoteBackend(Address(f"http://127.0.0.1:{server.server_port}", "t0ken", 1, "0.1.0")), asked
+            yield RemoteBackend(Address(f"http://127.0.0.1:{server.server_port}", "t0ken", 1, "0.1.0", ())), asked
         finally:
             server.shutdown()
             thread.join()
@@ -69,17 +70,31 @@ def test_only_a_coldspark_service_is_alive(status: int, body: bytes, alive: bool
 
 def test_nobody_is_not_alive() -> None:
     """A port on which nobody listens is no service."""
-    assert RemoteBackend(Address("http://127.0.0.1:1", "t", 1, "0.1.0")).is_alive() is False
+    assert RemoteBackend(Address("http://127.0.0.1:1", "t", 1, "0.1.0", ())).is_alive() is False
 
 
 def test_published_service_that_answers_is_found(tmp_path: Path) -> None:
     """The address is read from the state folder and tried."""
     settings = settings_for(tmp_path)
     settings.state_dir.mkdir()
-    with answering(200, HEALTHY) as (remote, _), published(settings.state_dir, remote.address):
-        found = running_service(settings)
+    with answering(200, HEALTHY) as (remote, _):
+        address = replace(remote.address, folders=(str(settings.memory_dir),))
+        with published(settings.state_dir, address):
+            found = running_service(settings)
     assert found is not None
-    assert found.address == remote.address
+    assert found.address == address
+
+
+def test_service_of_another_memory_is_not_asked(tmp_path: Path) -> None:
+    """A service that keeps the index of other folders is named, instead of answering for the one that was asked for."""
+    settings = settings_for(tmp_path)
+    settings.state_dir.mkdir()
+    with answering(200, HEALTHY) as (remote, _), published(settings.state_dir, replace(remote.address, folders=("/elsewhere",))):
+        with pytest.raises(OtherMemoryError) as caught:
+            running_service(settings)
+    assert str(caught.value) == (
+        f"The service at {remote.address.url} serves /elsewhere, not the memory folder asked for: name another --state-dir, or stop it."
+    )
 
 
 def test_question_is_sent_as_json_with_the_token() -> None:
@@ -130,7 +145,7 @@ def test_refusal_keeps_its_sentence_and_code(status: int, body: bytes, says: str
 def test_service_that_goes_away_is_told() -> None:
     """A connection that is refused is a failure of the service, not of the command."""
     with pytest.raises(ServiceFailedError) as caught:
-        RemoteBackend(Address("http://127.0.0.1:1", "t", 1, "0.1.0")).related("ab", 3, "none")
+        RemoteBackend(Address("http://127.0.0.1:1", "t", 1, "0.1.0", ())).related("ab", 3, "none")
     assert str(caught.value) == "The service at http://127.0.0.1:1 answered: [Errno 111] Connection refused"
 
 

@@ -14,7 +14,7 @@ from service.owner import Address, address_file, find, owned, published
 from service.wiring import backend, running_service
 from tests.service_support import settings_for
 
-ADDRESS = Address("http://127.0.0.1:9", "s3cret", 1234, "0.1.0")
+ADDRESS = Address("http://127.0.0.1:9", "s3cret", 1234, "0.1.0", ())
 
 
 def test_address_is_found_while_it_is_published(tmp_path: Path) -> None:
@@ -36,9 +36,9 @@ def test_address_goes_with_a_failure(tmp_path: Path) -> None:
 
 def test_address_of_a_successor_is_left(tmp_path: Path) -> None:
     """Whoever published since is not taken away."""
-    other = Address("http://127.0.0.1:10", "t", 1, "0.1.0")
+    other = Address("http://127.0.0.1:10", "t", 1, "0.1.0", ())
     with published(tmp_path, ADDRESS):
-        address_file(tmp_path).write_text(json.dumps({"url": other.url, "token": "t", "pid": 1, "version": "0.1.0"}))
+        address_file(tmp_path).write_text(json.dumps({"url": other.url, "token": "t", "pid": 1, "version": "0.1.0", "folders": []}))
     assert find(tmp_path) == other
 
 

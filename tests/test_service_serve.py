@@ -169,7 +169,7 @@ def test_address_left_by_a_dead_service_leads_to_no_other_index(life: Life, tmp_
     """An old address at which another folder's service now answers is not taken for one's own."""
     other = settings_for(tmp_path, log(TIDE))
     other.state_dir.mkdir()
-    with published(other.state_dir, Address(life.address.url, "token of the dead", 1, life.address.version)):
+    with published(other.state_dir, Address(life.address.url, "token of the dead", 1, life.address.version, ())):
         done = run("recall", QUERY, "--json", *folders_of(other))
     assert "Kiln" not in done.stdout
     assert done.returncode == 3
