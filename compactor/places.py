@@ -24,7 +24,7 @@ def check_places(pool: Pool) -> None:
 
 def _check(path: Path, *, replaced: bool) -> None:
     if path.is_symlink() and not path.exists():
-        raise MissingFileError(path.resolve(), "file that a symbolic link leads to")
+        raise MissingFileError(path, "file", path.readlink())
     if not path.exists():
         raise MissingFileError(path, "active file")
     found = path.stat()

@@ -98,9 +98,10 @@ class MissingFileError(ColdsparkError):
     status = 503
     title = "Missing file"
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, what: str, target: Path | None = None) -> None:
         self.path = path
-        super().__init__(f"The {what} {path} does not exist: check the path, or name another folder with --memory-dir.")
+        missing = f"The {what} {path}" if target is None else f"The {what} {path} is a symbolic link, and its target {target}"
+        super().__init__(f"{missing} does not exist: check the path, or name another folder with --memory-dir.")
 
 
 class UnreadableFileError(ColdsparkError):

@@ -37,7 +37,7 @@ def read_bytes(path: Path, what: str) -> tuple[bytes, FileState]:
             before = _state(os.fstat(file.fileno()))
             return file.read(), before
     except FileNotFoundError as error:
-        raise MissingFileError(path.resolve() if path.is_symlink() else path, what) from error
+        raise MissingFileError(path, what, path.readlink() if path.is_symlink() else None) from error
     except OSError as error:
         raise UnreadableFileError(path, what, error.strerror or str(error)) from error
 

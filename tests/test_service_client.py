@@ -89,9 +89,12 @@ def test_service_of_another_memory_is_not_asked(tmp_path: Path) -> None:
     """A service that keeps the index of other folders is named, instead of answering for the one that was asked for."""
     settings = settings_for(tmp_path)
     settings.state_dir.mkdir()
-    with answering(200, HEALTHY) as (remote, _), published(settings.state_dir, replace(remote.address, folders=("/elsewhere",))):
-        with pytest.raises(OtherMemoryError) as caught:
-            running_service(settings)
+    with (
+        answering(200, HEALTHY) as (remote, _),
+        published(settings.state_dir, replace(remote.address, folders=("/elsewhere",))),
+        pytest.raises(OtherMemoryError) as caught,
+    ):
+        running_service(settings)
     assert str(caught.value) == (
         f"The service at {remote.address.url} serves /elsewhere, not the memory folder asked for: name another --state-dir, or stop it."
     )
