@@ -27,6 +27,7 @@ from indexer.search import Search
 from indexer.sync import Progress, Sync, digest_of
 from indexer.vectors import VectorCache
 from models.errors import IndexMissingError, ModelMissingError, UnreadableFileError
+from models.memory_file import state_of
 from models.pool import PoolSnapshot
 from models.results import IndexResult
 
@@ -57,7 +58,16 @@ class Index:
 
     def sync(self, snapshots: Sequence[PoolSnapshot], progress: Progress = lambda _done, _all: None) -> IndexResult:
         """Brings the index in line with the Markdown."""
-        return Sync(self.catalog, self.vectors, lambda: self.store, self.embedder).run(snapshots, progress)
+        return Sync(self.catalog, self.vectors, lambda: self.store, self.embedder, self._is_sealed).run(snapshots, progress)
+
+    def _seal(self) -> str:
+        """What the file system says of the embedded store's database; empty when there is none."""
+        state = state_of(self.folder / "chroma" / "chroma.sqlite3")
+        return f"{state.ino} {state.size} {state.mtime_ns}" if state and not self.chroma_url else ""
+
+    def _is_sealed(self) -> bool:
+        """Whether nobody touched the embedded store since it was closed here."""
+        return "store" not in self.__dict__ and bool(self._seal()) and self._seal() == self.catalog.meta("seal")
 
     def matches(self, snapshots: Sequence[PoolSnapshot]) -> bool:
         """Whether the index holds just what these files say."""
@@ -67,6 +77,7 @@ class Index:
         """Lets go of all files but the vector cache."""
         if "store" in self.__dict__:
             self.store.close()
+            self.catalog.set_meta("seal", self._seal())
         self.catalog.close()
 
 

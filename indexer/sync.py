@@ -24,7 +24,7 @@ from indexer.vectors import VectorCache, cache_key
 from models.pool import TIERS, PlacedEntry, PoolSnapshot, Tier, numbered
 from models.results import FileWarning, IndexedEntries, IndexResult, entry_view
 
-_EMBED_AT_ONCE = 128
+_EMBED_AT_ONCE = 64
 """Passages between two writes to the vector cache: what a crash can cost."""
 _STORE_AT_ONCE = 2_000
 
@@ -106,11 +106,20 @@ def _keep_unread(changes: Changes, snapshot: PoolSnapshot) -> set[str]:
 class Sync:
     """One sync of an index; `run` may be repeated after any interruption."""
 
-    def __init__(self, catalog: Catalog, vectors: VectorCache, store: Callable[[], VectorStore], embedder: Embedder) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        vectors: VectorCache,
+        store: Callable[[], VectorStore],
+        embedder: Embedder,
+        untouched: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """*untouched* tells whether the store is surely as the last sync left it, so that it need not be opened to see."""
         self.catalog = catalog
         self.vectors = vectors
         self._store = store
         self.embedder = embedder
+        self._untouched = untouched
 
     def run(self, snapshots: Sequence[PoolSnapshot], progress: Progress = lambda _done, _all: None) -> IndexResult:
         """Brings the index in line with *snapshots*."""
@@ -190,10 +199,13 @@ class Sync:
 
     def _is_complete(self) -> bool:
         """Whether store and cache hold as much as the catalog says, which tells of a folder that was emptied or exchanged."""
+        if self.vectors.missing(self.catalog.keys()):
+            return False
+        if self._untouched():
+            return True
         _, passages = self.catalog.counts()
         surplus = Counter(tier for tier, _ in self.catalog.surplus())
-        stored = all(passages.get(tier, 0) <= self._store().count(tier) <= passages.get(tier, 0) + surplus[tier] for tier in TIERS)
-        return stored and not self.vectors.missing(self.catalog.keys())
+        return all(passages.get(tier, 0) <= self._store().count(tier) <= passages.get(tier, 0) + surplus[tier] for tier in TIERS)
 
     def _mend(self) -> None:
         """After an interrupted write or damage: what the catalog knows is in the store and in the cache, or it is forgotten.

@@ -64,13 +64,19 @@ def serve(settings: Settings) -> None:
     with owned(settings.state_dir, _STARTING_WAIT), _listening(settings) as listener:
         folders = tuple(str(p.memory_dir) for p in settings.all_pools())
         address = Address(_url(listener), token, os.getpid(), __version__, folders)
+        runtime = Runtime(settings)
         with published(settings.state_dir, address):
             log.info("serving at %s (documentation at %s/docs)", address.url, address.url)
-            app = create_app(Runtime(settings), token, required=required)
+            app = create_app(runtime, token, required=required)
             config = uvicorn.Config(
                 app, log_level="warning", access_log=False, timeout_graceful_shutdown=_STOP_WITHIN_SECONDS, server_header=False
             )
             _run(uvicorn.Server(config), listener)
+        if runtime.is_working:
+            # A thread inside a native library cannot be ended, and would abort the interpreter's own way out. What it may
+            # be writing is safe against that: the next sync finishes it.
+            logging.shutdown()
+            os._exit(0)
 
 
 def _run(server: uvicorn.Server, listener: socket.socket) -> None:

@@ -39,6 +39,7 @@ class LocalBackend:
         self.embedder = embedder or find_embedder(settings.model)
         self.folder = IndexFolder(settings.state_dir, self.embedder, settings.chroma_url)
         self._index: Index | None = None
+        self._retired: list[Index] = []
 
     # Opening
 
@@ -57,10 +58,15 @@ class LocalBackend:
 
     def close(self) -> None:
         """Lets go of the index."""
+        self._close_retired()
         if self._index is not None:
             self._index.close()
             self.folder.vectors.close()
             self._index = None
+
+    def _close_retired(self) -> None:
+        while self._retired:
+            self._retired.pop().close()
 
     # Using
 
@@ -73,10 +79,11 @@ class LocalBackend:
             problems = [problem for s in snapshots for problem in s.problems]
             if problems and not any(s.files for s in snapshots):
                 raise problems[0]
+            self._close_retired()
             index = self.index(create=True)
             self._index, result = self.folder.sync(index, snapshots, progress, rebuild=rebuild)
             if self._index is not index:
-                index.close()
+                self._retired.append(index)  # a question may still be at it; closed at the next sync
             self.index().catalog.set_meta("synced_at", self.settings.clock().isoformat(timespec="seconds"))
             self._seen, self._problem = states, result.stale
             return result

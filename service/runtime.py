@@ -17,6 +17,10 @@ _LOADING = "the embedding model is still loading"
 log = logging.getLogger("coldspark")
 
 
+class StoppedError(Exception):
+    """The service ends, and the sync with it."""
+
+
 class Runtime:
     """One backend and the thread that keeps it fresh."""
 
@@ -37,13 +41,20 @@ class Runtime:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(wait_seconds)
-        if not self._thread.is_alive():
+        if not self.is_working:
             self.backend.close()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the background work goes on, be it only in a library's native code."""
+        return self._thread.is_alive()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 self._look()
+            except StoppedError:
+                return
             except Exception:  # the thread must outlive whatever goes wrong, and its owner must hear of it
                 log.exception("the background sync failed unexpectedly; it begins again")
                 self.not_ready = "the background sync failed unexpectedly; the service's log says how"
@@ -69,12 +80,17 @@ class Runtime:
     def _try_sync(self) -> str | None:
         """Syncs; a failure is logged, told, and tried again at the next look."""
         try:
-            result = self.backend.sync()
+            result = self.backend.sync(progress=self._go_on)
         except ColdsparkError as error:
             log.warning("sync failed: %s", error)
             return str(error)
         log.info("synced: %d added, %d moved, %d removed, %d embedded", result.added, result.moved, result.removed, result.embedded)
         return None
+
+    def _go_on(self, _done: int, _all: int) -> None:
+        """Called between two batches of a sync, which may end there at any time."""
+        if self._stopping.is_set():
+            raise StoppedError
 
     def recall(self, request: RecallRequest) -> RecallResult:
         """Answers from the index as it is; a stale one says so."""
