@@ -77,7 +77,8 @@ class Index:
         """Lets go of all files but the vector cache."""
         if "store" in self.__dict__:
             self.store.close()
-            self.catalog.set_meta("seal", self._seal())
+            if seal := self._seal():  # none once a successor has taken this generation's place
+                self.catalog.set_meta("seal", seal)
         self.catalog.close()
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from models.entry import readable
+from models.entry import is_utf8, readable
 from models.pool import PlacedEntry, PoolSnapshot, Tier
 
 
@@ -178,10 +178,9 @@ class RecallResult(Result):
     took_ms: float
 
 
-class EntryResult(Result):
+class EntryResult(EntryView):
     """`show`: one entry with its whole text; `lossy` says that the bytes are not UTF-8 and only HTTP's text/markdown has them."""
 
-    entry: EntryView
     text: str
     lossy: bool
     stale: str | None = None
@@ -247,3 +246,9 @@ def file_warnings(snapshot: PoolSnapshot) -> list[FileWarning]:
     """Everything that looks wrong in a pool's files."""
     found = [FileWarning(file=readable(str(f.path)), line=w.line, message=w.message) for f in snapshot.files for w in f.log.warnings]
     return found + [FileWarning(file=readable(str(getattr(p, "path", ""))), message=readable(str(p))) for p in snapshot.problems]
+
+
+def entry_result(view: EntryView, text: bytes, stale: str | None = None) -> EntryResult:
+    """An entry's view together with its text."""
+    values = {name: getattr(view, name) for name in EntryView.model_fields}
+    return EntryResult(**values, text=text.decode("utf-8", "replace"), lossy=not is_utf8(text), stale=stale)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from indexer.catalog import StoredEntry
 from indexer.embedder import Embedder, find_embedder
 from indexer.index import Index, IndexFolder
-from models.entry import is_utf8
 from models.errors import (
     AmbiguousEntryError,
     ModelChangedError,
@@ -19,7 +18,7 @@ from models.errors import (
 from models.memory_file import FileState, state_of
 from models.pool import Pool, read_pool
 from models.query import RecallRequest, TextForm
-from models.results import EntryResult, IndexResult, RecallResult
+from models.results import EntryResult, IndexResult, RecallResult, entry_result
 from models.settings import Settings
 from service.backend import Progress, silent
 
@@ -103,8 +102,7 @@ class LocalBackend:
     def entry(self, entry_id: str, pool: str | None = None) -> EntryResult:
         """One entry. Raises UnknownEntryError, AmbiguousEntryError."""
         stored = self.stored(entry_id, pool)
-        text = stored.text.decode("utf-8", "replace")
-        return EntryResult(entry=stored.view, text=text, lossy=not is_utf8(stored.text), stale=self.stale())
+        return entry_result(stored.view, stored.text, self.stale())
 
     def stored(self, entry_id: str, pool: str | None = None) -> StoredEntry:
         """One entry with its exact bytes."""

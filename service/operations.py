@@ -9,7 +9,6 @@ from pathlib import Path
 from compactor.compact import BYTES_PER_TOKEN, Request, dry_run, tier_size
 from compactor.compact import compact as run_compaction
 from compactor.durable import Disk
-from models.entry import is_utf8
 from models.errors import AmbiguousEntryError, MissingFileError, SettingsExistError, UnknownEntryError, WriteFailedError
 from models.pool import Pool, read_pool
 from models.results import (
@@ -23,6 +22,7 @@ from models.results import (
     IndexStatus,
     PoolStatus,
     StatusResult,
+    entry_result,
     entry_view,
     file_warnings,
 )
@@ -95,8 +95,7 @@ def entry(settings: Settings, entry_id: str, pool: str | None = None) -> EntryRe
         raise UnknownEntryError(entry_id)
     if len({p.id for p in found}) > 1:
         raise AmbiguousEntryError(entry_id, [p.id for p in found])
-    text = found[0].entry.text
-    return EntryResult(entry=entry_view(found[0]), text=text.decode("utf-8", "replace"), lossy=not is_utf8(text))
+    return entry_result(entry_view(found[0]), found[0].entry.text)
 
 
 def index_status(settings: Settings) -> IndexStatus:

@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import click
 
@@ -27,13 +28,14 @@ from models.settings import READER_LIMIT_BYTES, READER_LIMIT_TOKENS
 
 _MOST_WARNINGS = 8
 _HEADING = re.compile(r"\A *### .*(?:\n|\Z)")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\s+(?=(?:->|→) )")
 _LABELS = re.compile(r"^\*\*(?:(?:Pass|Signal|Type|Sources?):\*\*.*$|[^*\n]{1,60}:\*\*)", re.MULTILINE)
 
 
 def kilobytes(count: int) -> str:
     """Bytes as KB of 1,024, in whole numbers from 10 on."""
     size = count / 1024
-    return f"{size:,.0f} KB" if size >= 10 else f"{size:.1f} KB"
+    return f"{size:.1f} KB" if 0 < size < 10 else f"{size:,.0f} KB"
 
 
 def table(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
@@ -130,10 +132,14 @@ def recall(result: RecallResult) -> str:
     head = "".join(click.style(f"! {note}\n", fg="yellow") for note in notes)
     if not result.hits:
         return head + "No entry passes the filters.\n"
-    return head + "\n".join(_hit(n, h) for n, h in enumerate(result.hits, 1)) + f"\n{len(result.hits)} hits in {result.took_ms:.0f} ms\n"
+    return (
+        head
+        + "\n".join(_hit(n, h, result.query) for n, h in enumerate(result.hits, 1))
+        + f"\n{len(result.hits)} hits in {result.took_ms:.0f} ms\n"
+    )
 
 
-def _hit(number: int, h: Hit) -> str:
+def _hit(number: int, h: Hit, query: str) -> str:
     facts = [h.kind, h.verdict, h.signal, h.date]
     where = f"{h.file}:{h.line_start}-{h.line_end}" + (f", archived {h.batch_date}" if h.batch_date else "")
     lines = [
@@ -141,7 +147,7 @@ def _hit(number: int, h: Hit) -> str:
         click.style(f"    {' · '.join(f for f in facts if f)} · {h.tier} · {h.id}", dim=True),
         click.style(f"    {where}", dim=True),
     ]
-    if shown := _readable(h.passage.text if h.passage else h.text or ""):
+    if shown := _excerpt(_readable(h.passage.text if h.passage else h.text or ""), query):
         lines.append(textwrap.indent(textwrap.fill(textwrap.shorten(shown, 280, placeholder=" …"), _width() - 6), "    "))
     return "\n".join(lines) + "\n"
 
@@ -151,12 +157,26 @@ def _readable(text: str) -> str:
     return " ".join(_LABELS.sub(" ", _HEADING.sub("", text)).split())
 
 
+def _excerpt(text: str, query: str) -> str:
+    """*text* from the sentence on that shares most words with *query*, if one shares any."""
+    asked = _stems(query)
+    starts = [0, *(m.end() for m in _SENTENCE.finditer(text))]
+    shared = [len(asked & _stems(text[a:b])) for a, b in pairwise([*starts, len(text)])]
+    best = starts[shared.index(max(shared))]
+    return f"… {text[best:]}" if best else text
+
+
+def _stems(text: str) -> set[str]:
+    """Roughly the words that tell something: their first five letters."""
+    return {w[:5] for w in re.findall(r"\w{4,}", text.casefold())}
+
+
 def entry(result: EntryResult) -> str:
     """The entry's text as it stands in its file, and where that is."""
-    e = result.entry
-    where = f"{e.file}:{e.line_start}-{e.line_end} ({e.tier}" + (f", archived {e.batch_date})" if e.batch_date else ")")
-    lossy = "some bytes are not UTF-8 and are shown as U+FFFD\n" if result.lossy else ""
-    return result.text + "\n\n" + click.style(f"{e.id} · {where}\n{lossy}", dim=True)
+    r = result
+    where = f"{r.file}:{r.line_start}-{r.line_end} ({r.tier}" + (f", archived {r.batch_date})" if r.batch_date else ")")
+    lossy = "some bytes are not UTF-8 and are shown as U+FFFD\n" if r.lossy else ""
+    return r.text + "\n\n" + click.style(f"{r.id} · {where}\n{lossy}", dim=True)
 
 
 def _size(a: TierSize) -> str:

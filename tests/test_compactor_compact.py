@@ -238,3 +238,16 @@ def test_a_pool_without_knowledge_is_compacted_with_a_warning(tmp_path: Path) ->
     result = compact(request(pool), Disk())
     assert result.archived == 1
     assert messages(result) == ["there is no survival log here, so no entry counts as alive"]
+
+
+def test_a_file_that_stays_over_its_target_gets_advice(pool: Pool) -> None:
+    """The result says which windows would bring the file under its targets, or that none would."""
+    old = [delve(f"Parked {n}", "2026-05-25", "park -- later") for n in range(3)]
+    pool.active.write_bytes(HEADER + log(*old))
+    result = compact(request(pool, target_lines=10), Disk())
+    assert result.advice == (
+        "it would come under its targets with signal_days 7, swarm_days 7, park_days 20, dream_days 20, resonant_days 20"
+    )
+    pool.active.write_bytes(HEADER + log(*(delve(f"Kept {n}", "2026-05-25", "absorb -- now") for n in range(3))))
+    result = compact(request(pool, target_lines=10), Disk())
+    assert result.advice == ("no window of rules 7 to 10 brings the file under its targets: what holds it there is kept by the other rules")

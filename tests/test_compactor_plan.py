@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compactor.plan import Plan, make_plan
+from compactor.plan import Plan, fitting_windows, make_plan
 from compactor.rules import Context, Windows
 from models.entry import Entry
 from models.log import Log, parse
@@ -137,3 +137,14 @@ def test_moves_of_the_plain_rules_carry_no_mark() -> None:
     texts = [delve("Released", _day(8)) + b"\n", dream(8, tags="[muse] [DEAD: x]"), dream(31), dream(30)]
     plan = plan_of(*texts, limit_bytes=0, fit_to_limit=True)
     assert rules_of(plan) == ["+6 released", "+5 dead", "+10 faded-dream", "+10 faded-dream fit"]
+
+
+def test_the_windows_that_would_fit_are_the_longest() -> None:
+    """One day more on every window and the file would not fit; when nothing fits, there are none."""
+    log = parse(b"".join(dream(age) for age in (10, 15, 20, 25)))
+    placed = [PlacedEntry(e.content_id, "default", "active", Path("a.md"), e) for e in log.entries]
+    context = Context(TODAY, Windows(), lambda _: False, lambda _: False)
+    two = sum(len(e.raw) for e in log.entries[:2])
+    found = fitting_windows(log, placed, context, lambda _lines, size: size <= two)
+    assert found == Windows(signal=7, swarm=7, park=19, dream=19, resonant=19)
+    assert fitting_windows(log, placed, context, lambda _lines, size: size < 0) is None

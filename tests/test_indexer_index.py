@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -246,3 +247,27 @@ def test_on_a_server_a_model_of_another_width_is_taken(tmp_path: Path, snapshots
         finally:
             hang_up(index.store)
             close(folder, index)
+
+
+def test_a_vector_store_emptied_on_disk_is_filled_again(tmp_path: Path, snapshots: list[PoolSnapshot]) -> None:
+    """Whoever deletes Chroma's folder between two runs gets it back, without an embedding, though no file of the memory changed."""
+    embedder = FakeEmbedder()
+    folder = built(tmp_path / "state", embedder, snapshots)
+    generation = current_generation(folder.state_dir)
+    assert generation is not None
+    shutil.rmtree(generation / "chroma")
+    embedder.embedded.clear()
+    index = folder.open(create=True)
+    index.sync(snapshots)
+    assert index.store.ids("active") == index.catalog.records("active") != set()
+    assert embedder.embedded == []
+    close(folder, index)
+
+
+def test_a_vector_store_that_nobody_touched_is_not_opened(tmp_path: Path, snapshots: list[PoolSnapshot]) -> None:
+    """An unchanged sync leaves Chroma alone: its import alone takes longer than the rest."""
+    folder = built(tmp_path / "state", FakeEmbedder(), snapshots)
+    index = folder.open(create=True)
+    assert index.sync(snapshots).embedded == 0
+    assert "store" not in vars(index)
+    close(folder, index)

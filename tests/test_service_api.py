@@ -137,8 +137,8 @@ def test_entry_as_json(client: TestClient) -> None:
     """An entry has the listed fields and its whole text."""
     entry_id = recall(client, "two writers fork a ledger")["hits"][0]["id"]
     found = client.get(f"/v1/entries/{entry_id}").json()
-    assert set(found["entry"]) >= ENTRY
-    assert (found["entry"]["verdict"], found["entry"]["verdict_reason"]) == ("release", "stale")
+    assert set(found) >= ENTRY
+    assert (found["verdict"], found["verdict_reason"]) == ("release", "stale")
     assert (found["text"], found["lossy"]) == (ledger("release -- stale").decode().rstrip("\n"), False)
 
 
@@ -151,14 +151,14 @@ def test_entry_as_markdown_is_byte_exact(client: TestClient, settings: Settings)
     assert answer.headers["etag"] == f'"{hashlib.sha256(ODD).hexdigest()}"'
     found = client.get(f"/v1/entries/{hit['id']}").json()
     assert found["lossy"] is True
-    place = found["entry"]
+    place = found
     assert settings.all_pools()[0].active.read_bytes()[place["byte_start"] : place["byte_end"]] == ODD
 
 
 def test_beginning_of_an_id_is_enough(client: TestClient) -> None:
     """A prefix that only one entry has names it."""
     entry_id = recall(client, "cooling a kiln")["hits"][0]["id"]
-    assert client.get(f"/v1/entries/{entry_id[:8]}").json()["entry"]["id"] == entry_id
+    assert client.get(f"/v1/entries/{entry_id[:8]}").json()["id"] == entry_id
 
 
 def test_ambiguous_beginning_is_refused(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ HIT = Hit(
 )  # fmt: skip
 
 
-def recalled(*hits: Hit, degraded: str | None = None, stale: str | None = None) -> RecallResult:
+def recalled(*hits: Hit, degraded: str | None = None, stale: str | None = None, query: str = "q") -> RecallResult:
     """A recall with these hits."""
-    return RecallResult(query="q", mode="hybrid", degraded=degraded, stale=stale, hits=list(hits), took_ms=12.4)
+    return RecallResult(query=query, mode="hybrid", degraded=degraded, stale=stale, hits=list(hits), took_ms=12.4)
 
 
 @pytest.mark.parametrize(
     ("count", "shown"),
-    [(0, "0.0 KB"), (1, "0.0 KB"), (1024, "1.0 KB"), (10_239, "10.0 KB"), (10_240, "10 KB"), (10_485_760, "10,240 KB")],
+    [(0, "0 KB"), (1, "0.0 KB"), (1024, "1.0 KB"), (10_239, "10.0 KB"), (10_240, "10 KB"), (10_485_760, "10,240 KB")],
 )
 def test_sizes_are_in_kilobytes(count: int, shown: str) -> None:
     """One decimal below ten, none above."""
@@ -72,3 +72,11 @@ def test_many_warnings_are_counted() -> None:
     )
     assert shown.count("! /m/a.md:") == 8
     assert "! and 3 more; --json lists them all" in shown
+
+
+def test_preview_begins_where_the_question_is_met() -> None:
+    """Of a long passage, the sentence that shares most words with the question comes first; without any, its beginning."""
+    text = "**Chain:** Ice is ballast. -> Sawdust is rubbish. -> Forgetting is done by the ground. -> Nobody meets."
+    hit = HIT.model_copy(update={"passage": PassageView(text=text, start=0, end=len(text))})
+    assert "    … -> Forgetting is done by the ground. -> Nobody meets.\n" in render.recall(recalled(hit, query="what the ground forgets"))
+    assert "    Ice is ballast. -> Sawdust" in render.recall(recalled(hit, query="quarterly tax"))
