@@ -140,8 +140,13 @@ class LocalBackend:
         return self._problem
 
     def has_changed(self) -> bool:
-        """Whether any memory file differs from what the last sync read."""
-        return self._seen != _states(self.settings.all_pools())
+        """Whether any memory file differs from what the last sync read, or could not be read then."""
+        return not self.is_whole or self._seen != _states(self.settings.all_pools())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last sync could read every file."""
+        return self._problem is None
 
     def _check_pools(self, request: RecallRequest) -> None:
         known = [p.name for p in self.settings.all_pools()]

@@ -12,6 +12,8 @@ from models.settings import Settings
 from service.local import LocalBackend
 
 _LOOK_EVERY_SECONDS = 2.0
+_LONGEST_PAUSE_SECONDS = 120.0
+"""Between two looks while something keeps failing."""
 _LOADING = "the embedding model is still loading"
 
 log = logging.getLogger("coldspark")
@@ -29,6 +31,7 @@ class Runtime:
         self.backend = backend or LocalBackend(settings)
         self.backend.loading = _LOADING
         self.not_ready: str | None = "the index is being opened"
+        self._failure: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="coldspark-sync", daemon=True)
 
@@ -50,24 +53,27 @@ class Runtime:
         return self._thread.is_alive()
 
     def _run(self) -> None:
+        pause = _LOOK_EVERY_SECONDS
         while not self._stopping.is_set():
             try:
-                self._look()
+                went_well = self._look()
             except StoppedError:
                 return
             except Exception:  # the thread must outlive whatever goes wrong, and its owner must hear of it
                 log.exception("the background sync failed unexpectedly; it begins again")
                 self.not_ready = "the background sync failed unexpectedly; the service's log says how"
                 self.backend.close()
-            self._stopping.wait(_LOOK_EVERY_SECONDS)
+                went_well = False
+            pause = _LOOK_EVERY_SECONDS if went_well else min(_LONGEST_PAUSE_SECONDS, 2 * pause)
+            self._stopping.wait(pause)
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """Does what there is to do; answers whether all is well."""
         if self.not_ready:
-            self._get_ready()
-        elif self.backend.has_changed():
-            self._try_sync()
+            return self._get_ready()
+        return not self.backend.has_changed() or (self._try_sync() is None and self.backend.is_whole)
 
-    def _get_ready(self) -> None:
+    def _get_ready(self) -> bool:
         self.not_ready = _LOADING
         self.backend.load_model()
         self.backend.loading = None
@@ -76,15 +82,20 @@ class Runtime:
         if problem is None:
             self.backend.warm_up()
         self.not_ready = problem
+        return problem is None
 
     def _try_sync(self) -> str | None:
-        """Syncs; a failure is logged, told, and tried again at the next look."""
+        """Syncs; a failure is told, logged when it is a new one, and tried again at the next look."""
         try:
             result = self.backend.sync(progress=self._go_on)
         except ColdsparkError as error:
-            log.warning("sync failed: %s", error)
-            return str(error)
-        log.info("synced: %d added, %d moved, %d removed, %d embedded", result.added, result.moved, result.removed, result.embedded)
+            if str(error) != self._failure:
+                log.warning("sync failed: %s", error)
+            self._failure = str(error)
+            return self._failure
+        self._failure = None
+        if result.added or result.moved or result.removed or result.embedded:
+            log.info("synced: %d added, %d moved, %d removed, %d embedded", result.added, result.moved, result.removed, result.embedded)
         return None
 
     def _go_on(self, _done: int, _all: int) -> None:
