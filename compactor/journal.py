@@ -40,6 +40,7 @@ class Publication(BaseModel):
     temp: Path
     dev: int
     ino: int
+    size: int
     snapshot: Path
     credits: tuple[tuple[Path, Path], ...]
 

@@ -92,7 +92,9 @@ def publish(disk: Disk, desk: Desk, journal: Journal, rewrite: Rewrite, credited
         written = disk.write_new(journal.temp, new, journal.active.stat())
         disk.sync_folder(journal.active.parent)
         snapshot = desk.snapshots / snapshot_name(f"{time.time_ns()}-{attempt}", data)
-        publication = Publication(temp=journal.temp, dev=written.dev, ino=written.ino, snapshot=snapshot, credits=credited)
+        publication = Publication(
+            temp=journal.temp, dev=written.dev, ino=written.ino, size=written.size, snapshot=snapshot, credits=credited
+        )
         desk.write(disk, journal.model_copy(update={"publication": publication}))
         if _replace(disk, journal.active, publication, state):
             disk.sync_folder(journal.active.parent)
@@ -123,13 +125,12 @@ def keep_displaced(disk: Disk, active: Path, publication: Publication) -> bool:
     if snapshot and _is_grown_from(publication.temp, snapshot):
         disk.rename(publication.temp, publication.snapshot)
         return True
-    size = active.stat().st_size
     disk.swap(publication.temp, active)
-    grown, _ = read_bytes(publication.temp, "temporary file")
+    ours, _ = read_bytes(publication.temp, "temporary file")
     if not is_ours(publication) and snapshot:
         disk.link(publication.temp, snapshot.set_aside())  # somebody replaced the file once more, in between
-    elif len(grown) > size:
-        disk.append(active, grown[size:])
+    elif len(ours) > publication.size:
+        disk.append(active, ours[publication.size :])  # somebody appended to it, in between
     return False
 
 

@@ -327,3 +327,30 @@ class CrashingLateWriter(LateWriter):
         """The crash."""
         if len(self.steps) >= self.at:
             raise PowerCutError(step)
+
+
+class HastyReader(HookedDisk):
+    """Another program replaces the active file right before the swap, and a third one appends right behind it."""
+
+    def __init__(self, replaced: bytes, appended: bytes) -> None:
+        super().__init__()
+        self.replaced = replaced
+        self.appended = appended
+
+    def swap(self, new: Path, path: Path) -> bool:
+        """Both act around the first swap."""
+        replaced, self.replaced = self.replaced, b""
+        if replaced:
+            _rename_over(path, replaced)
+        swapped = super().swap(new, path)
+        if replaced:
+            with path.open("ab") as file:
+                file.write(self.appended)
+        return swapped
+
+
+def test_an_append_to_a_file_that_is_swapped_back_survives(pool: Pool) -> None:
+    """What was appended to the new file, before it had to give way to a foreign one, is not dropped with it."""
+    before = lay(pool, archive=OLD_ARCHIVE)
+    compact(request(pool), HastyReader(b"\n" + MIXED + b"\n", NEW + b"\n"))
+    assert everywhere(pool) == before + Counter([NEW])
