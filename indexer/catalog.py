@@ -212,7 +212,7 @@ class Catalog(Database):
                 view = entry_view(placed)
                 db.execute(
                     "UPDATE entry SET tier = ?, file = ?, view = ? WHERE pool = ? AND id = ?",
-                    (placed.tier, str(placed.file), view.model_dump_json(), placed.pool, placed.id),
+                    (placed.tier, view.file, view.model_dump_json(), placed.pool, placed.id),
                 )
             db.executemany("INSERT OR IGNORE INTO surplus VALUES (?, ?)", surplus)
 
@@ -238,7 +238,7 @@ def _write_entry(db: sqlite3.Connection, item: Indexed) -> None:
     text = readable(decode(e.text))
     body = words.normalised(text)
     values = {
-        "version": e.version, "tier": placed.tier, "file": str(placed.file), "kind": words.folded(view.kind), "verdict": view.verdict,
+        "version": e.version, "tier": placed.tier, "file": view.file, "kind": words.folded(view.kind), "verdict": view.verdict,
         "signal": words.folded(view.signal) if view.signal else None, "day": as_day(e.date),
         "sources": sources_of(view), "length": words.count(body),
         "view": view.model_dump_json(), "text": e.text,

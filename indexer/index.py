@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 import sqlite3
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -44,12 +45,22 @@ class Index:
         self.embedder = embedder
         self.chroma_url = chroma_url
         self.outdated: str | None = None
+        self._store: ChromaStore | None = None
+        self._opening = threading.Lock()
         self.catalog = Catalog(folder / "catalog.sqlite3")
 
-    @cached_property
+    @property
     def store(self) -> ChromaStore:
-        """The vector store, opened when first needed: chromadb takes a second to import."""
-        return open_server(self.chroma_url) if self.chroma_url else open_embedded(self.folder / "chroma")
+        """The vector store, opened once, when first needed: chromadb takes a second to import."""
+        with self._opening:
+            if self._store is None:
+                self._store = open_server(self.chroma_url) if self.chroma_url else open_embedded(self.folder / "chroma")
+            return self._store
+
+    @property
+    def store_is_open(self) -> bool:
+        """Whether the vector store was needed yet."""
+        return self._store is not None
 
     @cached_property
     def search(self) -> Search:
@@ -67,7 +78,7 @@ class Index:
 
     def _is_sealed(self) -> bool:
         """Whether nobody touched the embedded store since it was closed here."""
-        return "store" not in self.__dict__ and bool(self._seal()) and self._seal() == self.catalog.meta("seal")
+        return not self.store_is_open and bool(self._seal()) and self._seal() == self.catalog.meta("seal")
 
     def matches(self, snapshots: Sequence[PoolSnapshot]) -> bool:
         """Whether the index holds just what these files say."""
@@ -75,8 +86,8 @@ class Index:
 
     def close(self) -> None:
         """Lets go of all files but the vector cache."""
-        if "store" in self.__dict__:
-            self.store.close()
+        if self._store is not None:
+            self._store.close()
             if seal := self._seal():  # none once a successor has taken this generation's place
                 self.catalog.set_meta("seal", seal)
         self.catalog.close()

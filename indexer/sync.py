@@ -21,6 +21,7 @@ from indexer.chroma import Metadata, Record, VectorStore
 from indexer.embedder import Embedder
 from indexer.passages import Passage, cut
 from indexer.vectors import VectorCache, cache_key
+from models.entry import readable
 from models.pool import TIERS, PlacedEntry, PoolSnapshot, Tier, numbered
 from models.results import FileWarning, IndexedEntries, IndexResult, entry_view
 
@@ -88,11 +89,12 @@ def _beside(entries: Iterable[PlacedEntry], taken: set[str]) -> Iterator[PlacedE
 
 def _keep_unread(changes: Changes, snapshot: PoolSnapshot) -> set[str]:
     """Takes the entries of files that were not read off the list of those that are gone; answers their ids."""
-    read = {str(f.path) for f in snapshot.files}
+    read = {readable(str(f.path)) for f in snapshot.files}
+    folder = readable(str(snapshot.pool.memory_dir))
     kept = {
         key: k
         for key, k in changes.gone.items()
-        if key[0] == snapshot.pool.name and k.file not in read and Path(k.file).parent == snapshot.pool.memory_dir
+        if key[0] == snapshot.pool.name and k.file not in read and str(Path(k.file).parent) == folder
     }
     for key in kept:
         del changes.gone[key]

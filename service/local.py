@@ -32,6 +32,7 @@ class LocalBackend:
         self.settings = settings
         self.loading: str | None = None
         self._syncing = threading.Lock()
+        self._opening = threading.Lock()
         self._seen: States | None = None
         self._problem: str | None = None
         self._model_error: ModelMissingError | ModelChangedError | None = None
@@ -48,12 +49,15 @@ class LocalBackend:
             self.embedder.load()
         except (ModelMissingError, ModelChangedError) as error:
             self._model_error = error
+        else:
+            self._model_error = None
 
     def index(self, *, create: bool = False) -> Index:
         """The open index. Raises IndexMissingError; ModelMissingError when one must be created without a model."""
-        if self._index is None:
-            self._index = self.folder.open(create=create)
-        return self._index
+        with self._opening:
+            if self._index is None:
+                self._index = self.folder.open(create=create)
+            return self._index
 
     def close(self) -> None:
         """Lets go of the index."""

@@ -269,5 +269,5 @@ def test_a_vector_store_that_nobody_touched_is_not_opened(tmp_path: Path, snapsh
     folder = built(tmp_path / "state", FakeEmbedder(), snapshots)
     index = folder.open(create=True)
     assert index.sync(snapshots).embedded == 0
-    assert "store" not in vars(index)
+    assert not index.store_is_open
     close(folder, index)
