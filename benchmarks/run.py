@@ -21,9 +21,10 @@ from examples.make_pool import TODAY, build
 from indexer.embedder import Embedder, find_embedder
 from indexer.index import IndexFolder
 from indexer.passages import cut
-from models.pool import Pool, read_pool
+from models.pool import Pool
 from models.query import RecallRequest
 from models.settings import BUNDLED_MODEL, Settings
+from models.snapshot import read_pool
 
 COMMAND = str(Path(sys.executable).with_name("coldspark"))
 QUESTIONS = [f"why do caches behave like kilns, take {i}" for i in range(30)]

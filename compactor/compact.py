@@ -42,9 +42,11 @@ from compactor.rules import Context, Windows
 from compactor.survival import Knowledge, read_knowledge
 from models.errors import ColdsparkError, WriteFailedError
 from models.memory_file import state_of
-from models.pool import Pool, PoolSnapshot, read_pool
-from models.results import ArchiveSize, CompactResult, DecisionView, FileWarning, TierSize, file_warnings
+from models.pool import Pool
+from models.results import ArchiveSize, CompactResult, DecisionView, FileWarning, TierSize
 from models.settings import Settings
+from models.snapshot import PoolSnapshot, read_pool
+from models.views import file_warnings
 
 BYTES_PER_TOKEN = 4
 """Rough size of a reader's token in English text."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from compactor.rules import SHORTEST_WINDOW, Context, Decision, Windows, decide
 from models.entry import Entry
 from models.log import Log
-from models.pool import PlacedEntry
 from models.results import HeldByRule
 from models.settings import Settings
+from models.snapshot import PlacedEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from indexer import words
 from indexer.database import Database
 from indexer.passages import Passage
 from models.entry import decode, readable
-from models.pool import PlacedEntry, Tier
+from models.pool import Tier
 from models.query import Filters
-from models.results import EntryView, entry_view
+from models.results import EntryView
+from models.snapshot import PlacedEntry
+from models.views import entry_view
 
 if TYPE_CHECKING:
     import sqlite3

@@ -29,8 +29,8 @@ from indexer.sync import Progress, Sync, digest_of
 from indexer.vectors import VectorCache
 from models.errors import IndexMissingError, ModelMissingError, UnreadableFileError
 from models.memory_file import state_of
-from models.pool import PoolSnapshot
 from models.results import IndexResult
+from models.snapshot import PoolSnapshot
 
 
 class Index:

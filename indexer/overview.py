@@ -14,8 +14,8 @@ from urllib.parse import quote
 from indexer.catalog import read_known
 from indexer.generations import current_generation
 from indexer.sync import compare
-from models.pool import PoolSnapshot
 from models.results import IndexedEntries, IndexResult, IndexStatus
+from models.snapshot import PoolSnapshot
 
 
 def read_only(state_dir: Path) -> sqlite3.Connection:

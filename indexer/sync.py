@@ -22,8 +22,10 @@ from indexer.embedder import Embedder
 from indexer.passages import Passage, cut
 from indexer.vectors import VectorCache, cache_key
 from models.entry import readable
-from models.pool import TIERS, PlacedEntry, PoolSnapshot, Tier, numbered
-from models.results import FileWarning, IndexedEntries, IndexResult, entry_view
+from models.pool import TIERS, Tier
+from models.results import FileWarning, IndexedEntries, IndexResult
+from models.snapshot import PlacedEntry, PoolSnapshot, numbered
+from models.views import entry_view
 
 _EMBED_AT_ONCE = 64
 """Passages between two writes to the vector cache: what a crash can cost."""

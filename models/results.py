@@ -6,14 +6,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from models.entry import is_utf8, readable
-from models.pool import PlacedEntry, PoolSnapshot, Tier
+from models.pool import Tier
 
 
 class Result(BaseModel):
     """A frozen value that knows its JSON."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class FileWarning(Result):
@@ -216,39 +215,3 @@ class StatusResult(Result):
     pools: list[PoolStatus]
     index: IndexStatus
     service: str | None
-
-
-def entry_view(placed: PlacedEntry) -> EntryView:
-    """The listed form of an entry."""
-    e = placed.entry
-    verdict = e.verdict
-    return EntryView(
-        id=placed.id, pool=placed.pool, tier=placed.tier, file=readable(str(placed.file)),
-        line_start=e.line, line_end=e.line_end, byte_start=e.start, byte_end=e.end,
-        kind=e.kind, tags=list(e.tags), annotations=_annotations(placed), title=e.title,
-        date=e.date.isoformat() if e.date else None, time=e.heading.time,
-        verdict=verdict.word if verdict else None, verdict_reason=verdict.reason if verdict else None,
-        signal=e.signal, batch_date=e.batch_date.isoformat() if e.batch_date else None, version=e.version,
-        fields=e.fields, warnings=[w.message for w in e.warnings],
-    )  # fmt: skip
-
-
-def _annotations(placed: PlacedEntry) -> dict[str, str]:
-    """Annotations by name as written; a repeated one's values are joined by commas."""
-    out: dict[str, str] = {}
-    for name, value in placed.entry.heading.annotations:
-        key = readable(name)
-        out[key] = f"{out[key]}, {readable(value)}" if key in out else readable(value)
-    return out
-
-
-def file_warnings(snapshot: PoolSnapshot) -> list[FileWarning]:
-    """Everything that looks wrong in a pool's files."""
-    found = [FileWarning(file=readable(str(f.path)), line=w.line, message=w.message) for f in snapshot.files for w in f.log.warnings]
-    return found + [FileWarning(file=readable(str(getattr(p, "path", ""))), message=readable(str(p))) for p in snapshot.problems]
-
-
-def entry_result(view: EntryView, text: bytes, stale: str | None = None) -> EntryResult:
-    """An entry's view together with its text."""
-    values = {name: getattr(view, name) for name in EntryView.model_fields}
-    return EntryResult(**values, text=text.decode("utf-8", "replace"), lossy=not is_utf8(text), stale=stale)

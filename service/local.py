@@ -16,10 +16,12 @@ from models.errors import (
     UnknownPoolError,
 )
 from models.memory_file import FileState, state_of
-from models.pool import Pool, read_pool
+from models.pool import Pool
 from models.query import RecallRequest, TextForm
-from models.results import EntryResult, IndexResult, RecallResult, entry_result
+from models.results import EntryResult, IndexResult, RecallResult
 from models.settings import Settings
+from models.snapshot import read_pool
+from models.views import entry_result
 from service.backend import Progress, silent
 
 States = tuple[tuple[str, FileState | None], ...]

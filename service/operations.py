@@ -10,7 +10,7 @@ from compactor.compact import BYTES_PER_TOKEN, Request, dry_run, tier_size
 from compactor.compact import compact as run_compaction
 from compactor.durable import Disk
 from models.errors import AmbiguousEntryError, MissingFileError, SettingsExistError, UnknownEntryError, WriteFailedError
-from models.pool import Pool, read_pool
+from models.pool import Pool
 from models.results import (
     ArchiveSize,
     CompactReport,
@@ -22,11 +22,10 @@ from models.results import (
     IndexStatus,
     PoolStatus,
     StatusResult,
-    entry_result,
-    entry_view,
-    file_warnings,
 )
 from models.settings import Settings
+from models.snapshot import read_pool
+from models.views import entry_result, entry_view, file_warnings
 from service import __version__
 from service.owner import find
 

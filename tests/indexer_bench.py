@@ -12,9 +12,10 @@ from indexer.embedder import Embedder
 from indexer.search import Search
 from indexer.sync import Sync
 from indexer.vectors import VectorCache
-from models.pool import TIERS, PlacedEntry, Pool, PoolSnapshot, Tier, read_pool
+from models.pool import TIERS, Pool, Tier
 from models.query import Filters, Mode, RecallRequest
 from models.results import Hit, IndexResult
+from models.snapshot import PlacedEntry, PoolSnapshot, read_pool
 from tests.fakes import FakeEmbedder, MemoryStore
 
 

@@ -12,8 +12,9 @@ import pytest
 from compactor.compact import compact, dry_run
 from compactor.durable import Disk
 from models.errors import BrokenSurvivalLogError
-from models.pool import Pool, read_pool
+from models.pool import Pool
 from models.results import CompactResult
+from models.snapshot import read_pool
 from tests.compactor_disks import (
     MIXED,
     MIXED_AFTER,

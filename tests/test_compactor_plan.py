@@ -12,8 +12,8 @@ from compactor.plan import Plan, fitting_windows, make_plan
 from compactor.rules import Context, Windows
 from models.entry import Entry
 from models.log import Log, parse
-from models.pool import PlacedEntry
 from models.settings import Settings
+from models.snapshot import PlacedEntry
 from tests.samples import delve
 
 TODAY = dt.date(2026, 6, 15)

@@ -9,8 +9,9 @@ from pathlib import Path
 from compactor.compact import Request, dry_run
 from examples.make_pool import HERE, TODAY, build
 from models.log import BATCH_HEADING, parse
-from models.pool import Pool, read_pool
+from models.pool import Pool
 from models.settings import READER_LIMIT_BYTES, Settings
+from models.snapshot import read_pool
 
 SAMPLE = Pool("sample", HERE / "memory", HERE / "knowledge")
 

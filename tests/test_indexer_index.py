@@ -13,8 +13,9 @@ import pytest
 from indexer.generations import current_generation
 from indexer.index import Index, IndexFolder
 from models.errors import IndexMissingError
-from models.pool import TIERS, Pool, PoolSnapshot, read_pool
+from models.pool import TIERS, Pool
 from models.query import RecallRequest
+from models.snapshot import PoolSnapshot, read_pool
 from tests.fakes import FakeEmbedder
 from tests.indexer_bench import write_tiers
 from tests.samples import HEADER, KILN, TIDE, delve, ledger, log

@@ -11,7 +11,8 @@ import pytest
 from indexer.generations import current_generation
 from indexer.index import IndexFolder
 from indexer.overview import overview, planned_sync
-from models.pool import Pool, read_pool
+from models.pool import Pool
+from models.snapshot import read_pool
 from tests.fakes import FakeEmbedder
 from tests.indexer_bench import write_tiers
 from tests.samples import HEADER, KILN, TIDE, delve, ledger, log

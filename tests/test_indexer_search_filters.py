@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.pool import PlacedEntry, Pool, read_pool
+from models.pool import Pool
 from models.query import Filters, Mode
+from models.snapshot import PlacedEntry, read_pool
 from tests.indexer_bench import Bench, write_tiers
 from tests.samples import KILN, TIDE, ledger, log
 

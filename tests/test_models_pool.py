@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from models.errors import MissingFileError
-from models.pool import Pool, PoolSnapshot, read_pool
+from models.pool import Pool
+from models.snapshot import PoolSnapshot, read_pool
 from tests.samples import HEADER, KILN, TIDE, delve, log
 
 BATCH = b"## Archived 2026-06-01 \xe2\x80\x94 1 entries (date range: 2026-05-04 to 2026-05-04)\n\n"

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import ValidationError
 
-from models.pool import Pool, read_pool
-from models.results import FileWarning, entry_view, file_warnings
+from models.pool import Pool
+from models.results import FileWarning
+from models.snapshot import read_pool
+from models.views import entry_view, file_warnings
 from tests.samples import HEADER, ledger
 from tests.strategies import any_bytes
 
