@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from compactor.compact import Request, compact
+from compactor.compact import compact
 from compactor.durable import Disk
+from compactor.survey import Request
 from examples.make_pool import TODAY, build
 from indexer.embedder import Embedder, find_embedder
 from indexer.index import IndexFolder

@@ -22,7 +22,7 @@ from compactor.durable import Disk
 from compactor.journal import BatchRecord, Desk, Journal, Publication
 from models.entry import Entry
 from models.errors import MissingFileError, RefusedError
-from models.log import Prose, parse
+from models.log import Log, Prose, parse
 from models.memory_file import FileState, read_bytes, state_of
 
 _ATTEMPTS = 20
@@ -60,13 +60,17 @@ def snapshot_name(prefix: str, data: bytes) -> str:
     return f"{prefix}.{len(data)}.{_checksum(data)}.md"
 
 
-def without(batch: BatchRecord) -> Rewrite:
-    """The active file less the batch's entries; all else stays byte for byte, in its place."""
+def without(batch: BatchRecord, read: Log | None = None) -> Rewrite:
+    """The active file less the batch's entries; all else stays byte for byte, in its place.
+
+    *read* is the file as it was parsed before, so that it need not be parsed again while it is the same.
+    """
 
     def rewrite(data: bytes) -> bytes:
         gone = Counter(batch.versions)
         kept: list[Prose | Entry] = []
-        for span in parse(data).spans:
+        log = read if read is not None and read.render() == data else parse(data)
+        for span in log.spans:
             if isinstance(span, Entry) and gone[span.version] > 0:
                 gone[span.version] -= 1
             else:

@@ -66,7 +66,7 @@ class Filters(BaseModel):
     Values match whatever their case. `kind` "swarm" stands for every "swarm-…"; `source` is a part of a source.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tier: Annotated[tuple[Literal["active", "archive"], ...], BeforeValidator(_folded), Field(min_length=1)] | None = None
     kind: Words | None = None
@@ -88,7 +88,7 @@ class Filters(BaseModel):
 class RecallRequest(BaseModel):
     """A question to both tiers. `limit` counts entries; more than there are gives all there are."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     query: Annotated[Text, AfterValidator(_asks_something), Field(max_length=LONGEST_QUERY)]
     mode: Mode = "hybrid"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -216,7 +215,7 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> tuple[Path | 
     except NoHomeError:
         return None, {}
     try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return path, _parsed(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         if config is not None or environ.get("COLDSPARK_CONFIG"):
             raise UnreadableFileError(path, "settings file", "it does not exist") from None
@@ -225,6 +224,12 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> tuple[Path | 
         raise UnreadableFileError(path, "settings file", error.strerror or str(error)) from error
     except ValueError as error:
         raise UnreadableFileError(path, "settings file", f"it is not valid TOML: {error}") from error
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    import tomllib  # only who has a settings file pays for it
+
+    return tomllib.loads(text)
 
 
 def _first_problem(error: ValidationError, origin: Mapping[str, str]) -> InvalidSettingError:

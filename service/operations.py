@@ -6,9 +6,10 @@ import datetime as dt
 import json
 from pathlib import Path
 
-from compactor.compact import BYTES_PER_TOKEN, Request, dry_run, tier_size
 from compactor.compact import compact as run_compaction
+from compactor.compact import dry_run
 from compactor.durable import Disk
+from compactor.survey import BYTES_PER_TOKEN, Request, tier_size
 from models.errors import AmbiguousEntryError, MissingFileError, SettingsExistError, UnknownEntryError, WriteFailedError
 from models.pool import Pool
 from models.results import (

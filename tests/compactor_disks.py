@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from compactor.compact import Request
 from compactor.durable import Disk
+from compactor.survey import Request
 from models.errors import WriteFailedError
 from models.log import parse
 from models.memory_file import FileState

@@ -6,7 +6,8 @@ import datetime as dt
 import re
 from pathlib import Path
 
-from compactor.compact import Request, dry_run
+from compactor.compact import dry_run
+from compactor.survey import Request
 from examples.make_pool import HERE, TODAY, build
 from models.log import BATCH_HEADING, parse
 from models.pool import Pool
