@@ -28,7 +28,6 @@ from models.settings import Settings
 from models.snapshot import read_pool
 from models.views import entry_result, entry_view, file_warnings
 from service import __version__
-from service.owner import find
 
 
 def chosen_pools(settings: Settings, name: str | None) -> list[Pool]:
@@ -61,6 +60,8 @@ def compact(
 
 def status(settings: Settings) -> StatusResult:
     """How large the tiers are beside their limits, and how fresh the index is. Imports and writes nothing heavy."""
+    from service.owner import find
+
     pools = [_pool_status(p, settings) for p in settings.all_pools()]
     address = find(settings.state_dir)
     return StatusResult(version=__version__, pools=pools, index=index_status(settings), service=address.url if address else None)
