@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from models.entry import Entry, Warned
+from models.entry import Entry
 from models.errors import ColdsparkError, MissingFileError
 from models.log import Log, parse
 from models.memory_file import FileState, read_bytes, state_of
@@ -39,11 +39,6 @@ class PlacedEntry:
     tier: Tier
     file: Path
     entry: Entry
-
-    @cached_property
-    def warnings(self) -> tuple[Warned, ...]:
-        """What looks wrong in the entry."""
-        return self.entry.warnings
 
 
 @dataclass(frozen=True)
