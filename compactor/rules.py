@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from models.entry import Entry
 from models.settings import Settings
@@ -61,8 +61,7 @@ class Context:
     is_consumed: Callable[[Entry], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What happens to one entry; `rule` begins with the row's number."""
 
     action: Action
@@ -84,7 +83,7 @@ def _verdict(entry: Entry, word: str) -> bool:
 
 
 def _recent(entry: Entry, age: int, c: Context) -> bool:
-    if _verdict(entry, "release") and c.windows.release_grace < c.windows.recent:
+    if age <= c.windows.recent and c.windows.release_grace < c.windows.recent and _verdict(entry, "release"):
         return age <= c.windows.release_grace and c.windows.release_grace > 0
     return age <= c.windows.recent
 
@@ -96,8 +95,10 @@ def _spent_signal(entry: Entry, age: int, c: Context) -> bool:
 
 
 def _faded_dream(entry: Entry, age: int, c: Context) -> bool:
-    window = c.windows.resonant if entry.signal == "resonant" else c.windows.dream
-    return entry.kind in ("dream", "daydream") and age > window
+    shorter, longer = sorted((c.windows.resonant, c.windows.dream))
+    if age <= shorter or entry.kind not in ("dream", "daydream"):
+        return False
+    return age > longer or age > (c.windows.resonant if entry.signal == "resonant" else c.windows.dream)
 
 
 def _old_swarm(entry: Entry, age: int, c: Context) -> bool:
@@ -106,6 +107,8 @@ def _old_swarm(entry: Entry, age: int, c: Context) -> bool:
 
 ALIVE = "1 alive"
 UNDATED = "2 no-usable-date"
+UNEXAMINED = "11 unexamined"
+"""What no row matches stays."""
 DATED_RULES = (
     Rule("3 recent", "keep", _recent),
     Rule("4 absorbed", "keep", lambda e, _age, _c: _verdict(e, "absorb")),
@@ -113,18 +116,20 @@ DATED_RULES = (
     Rule("6 released", "archive", lambda e, _age, _c: _verdict(e, "release")),
     Rule("7 spent-signal", "archive", _spent_signal),
     Rule("8 old-swarm", "archive", _old_swarm),
-    Rule("9 stale-park", "archive", lambda e, age, c: _verdict(e, "park") and age > c.windows.park),
+    Rule("9 stale-park", "archive", lambda e, age, c: age > c.windows.park and _verdict(e, "park")),
     Rule("10 faded-dream", "archive", _faded_dream),
-    Rule("11 unexamined", "keep", lambda _e, _age, _c: True),
 )
 
 
 def decide(entry: Entry, context: Context) -> Decision:
     """The first row of the table that matches *entry*."""
-    age = (context.today - entry.date).days if entry.date else None
+    date = entry.date
+    age = (context.today - date).days if date else None
     if context.is_alive(entry):
         return Decision("keep", ALIVE, age)
     if age is None or age < 0:
         return Decision("keep", UNDATED, age)
-    rule = next(r for r in DATED_RULES if r.matches(entry, age, context))
-    return Decision(rule.action, rule.name, age)
+    for rule in DATED_RULES:
+        if rule.matches(entry, age, context):
+            return Decision(rule.action, rule.name, age)
+    return Decision("keep", UNEXAMINED, age)

@@ -31,12 +31,12 @@ class Knowledge:
 
     def is_alive(self, entry: Entry) -> bool:
         """Whether an alive anchor and the title contain one another, in either direction, whatever the case."""
-        title = folded(entry.heading.title)
+        title = folded(entry.heading.title) if self.anchors else ""
         return bool(title) and any(anchor in title or title in anchor for anchor in self.anchors)
 
     def is_consumed(self, entry: Entry) -> bool:
         """Whether a session log names the entry's title."""
-        title = folded(entry.heading.title)
+        title = folded(entry.heading.title) if self.sessions else ""
         return bool(title) and any(title in session for session in self.sessions)
 
 

@@ -5,26 +5,41 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from models.markdown import fenced_ranges
+from models.markdown import Lines, fenced_ranges, may_hide
 
 TYPE_TAGS = frozenset({"dream", "daydream", "delve", "research"})
 VERDICTS = ("absorb", "park", "release")
 SIGNALS = ("resonant", "faint", "noise")
 # Marks that the ecosystem's tools add to a heading after the fact, without a colon.
 STATUS_MARKS = frozenset({"expired", "consumed", "dead", "noise", "prior-work"})
+BOM = b"\xef\xbb\xbf"
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _FIRST_MARK = re.compile(r"\[([\w-]+)\](?![(\[])\s*")
-_LAST_MARK = re.compile(r"\[([\w-]+)\]$")
-_DATE = re.compile(r"\((\d{4})-(\d{1,2})-(\d{1,2})(?:[ T]+(\d{1,2}):(\d{1,2})(?::\d{1,2})?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\)")
-_FIELD = re.compile(r"^(?:[-*+][ \t]+)?\*\*([^*\n:]{1,60}?)[ \t]*(?::\*\*|\*\*[ \t]*:)[ \t]*", re.MULTILINE)
+_STAMP = r"(\((\d{4})-(\d{1,2})-(\d{1,2})(?:[ T]+(\d{1,2}):(\d{1,2})(?::\d{1,2})?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?\))"
+_DATE = re.compile(_STAMP)
+# The common form: tags that are no links, a title without brackets, a stamp. Possessive, so that no oddity takes quadratic time.
+_PLAIN_HEADING = re.compile(r"((?:\[[\w-]++\](?![(\[])\s*+)++)([^\[\]]*)" + _STAMP)
+_PLAIN_TAG = re.compile(r"[\w-]+")
+# A line feed in front, not `^`, lets `re` hop from line to line.
+_FIELD = re.compile(r"\n(?:[-*+][ \t]+)?\*\*([^*\n:]{1,60}?)[ \t]*(?::\*\*|\*\*[ \t]*:)[ \t]*")
+_VERDICT_LABEL = re.compile(rb"\n(?:[-*+][ \t]+)?\*\*[^*\n:]*verdict", re.IGNORECASE)
 _VERDICT = re.compile(rf"({'|'.join(VERDICTS)})[ \t]*(?:(?:-{{2,3}}|[—–])\s*(.*))?", re.IGNORECASE | re.DOTALL)  # noqa: RUF001 - dashes people type
-_MENTION = re.compile(r"(?:^[\s>*_+-]*|\*\*)verdict\b", re.MULTILINE | re.IGNORECASE)
+# Blanks that no verdict follows are matched too, with no group: left alone, they would be tried again from each of their lines.
+_MENTION = re.compile(r"^[\s>*_+-]*+(verdict\b)?|\*\*(verdict\b)", re.MULTILINE | re.IGNORECASE)
 _BLANKS = " \t\r\n"  # an odd space is kept: a word that matches only without it is no verdict
 _WORD = re.compile(r"[^\W\d_]+")
+
+
+FieldSpan = tuple[str, int, int, int]
+"""Name, and as character offsets in the decoded text: label start, value start, value end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +50,7 @@ class Warned:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """The parts of an entry's first line."""
 
     tags: tuple[str, ...]
@@ -47,10 +61,11 @@ class Heading:
     stamp: str
     suffix: str
     problem: str | None
+    marks: frozenset[str]  # tags and names of annotations, casefolded
 
     def has(self, mark: str) -> bool:
         """Whether a tag or annotation of this name (any case) stands in the heading."""
-        return any(t.casefold() == mark for t in self.tags) or any(n.casefold() == mark for n, _ in self.annotations)
+        return mark in self.marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +83,13 @@ def decode(data: bytes) -> str:
 
 def readable(text: str) -> str:
     """*text* with undecodable bytes shown as U+FFFD, fit for JSON."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def is_utf8(data: bytes) -> bool:
     """Whether *data* is valid UTF-8."""
+    if data.isascii():
+        return True
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -80,25 +97,51 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
+def heading_text(line: bytes) -> str:
+    """The text of a level-3 heading's line behind its hashes, without odd spaces around it or closing hashes."""
+    text = decode(line.removeprefix(BOM).lstrip(b" ")[3:]).strip().strip("\u200b\ufeff\u2060").strip()
+    return re.sub(r"[ \t]+#+$", "", text) if text.endswith("#") else text
+
+
 def parse_heading(line: str) -> Heading:
     """Reads `[tag]… title (date) suffix`; never raises, whatever the text.
 
     `[name: value]` is an annotation wherever it stands; a bare status mark counts in front, and around the date.
     """
-    tags: list[str] = []
-    notes: list[tuple[str, str]] = []
     text = line.strip()
-    groups = bracket_groups(text)
-    at = 0
-    while groups and not text[at : groups[0][0]].strip() and _is_tag(text, groups[0]):
-        start, at = groups.pop(0)
-        _file_group(text[start + 1 : at - 1].strip(), tags, notes)
-    rest = _without_annotations(text, at, groups, notes)
+    if m := _PLAIN_HEADING.fullmatch(text):
+        tags, title, *stamp = m.groups()
+        return _heading(_PLAIN_TAG.findall(tags), [], " ".join(title.split()), stamp, "")
+    return _marked_heading(text)
+
+
+def _marked_heading(text: str) -> Heading:
+    """Any heading, with annotations and status marks wherever they stand."""
+    tags, notes, rest = _marked(text)
     dates = list(_DATE.finditer(rest))
     before, after = (rest[: dates[-1].start()], rest[dates[-1].end() :]) if dates else (rest, "")
     title, suffix = _strip_marks(before, tags, lead=False), _strip_marks(after, tags, lead=True)
-    date, time, problem = _read_stamp(dates[-1]) if dates else (None, None, "the heading has no (YYYY-MM-DD) date")
-    return Heading(tuple(tags), tuple(notes), title, date, time, dates[-1][0] if dates else "", suffix, problem)
+    return _heading(tags, notes, title, dates[-1].groups() if dates else None, suffix)
+
+
+def _heading(tags: list[str], notes: list[tuple[str, str]], title: str, stamp: Sequence[str | Any] | None, suffix: str) -> Heading:
+    """*stamp* is what _STAMP captured."""
+    date, time, problem = _read_stamp(stamp) if stamp else (None, None, "the heading has no (YYYY-MM-DD) date")
+    marks = frozenset(map(str.casefold, [*tags, *(name for name, _ in notes)] if notes else tags))
+    return Heading(tuple(tags), tuple(notes), title, date, time, stamp[0] if stamp else "", suffix, problem, marks)
+
+
+def _marked(text: str) -> tuple[list[str], list[tuple[str, str]], str]:
+    """Tags, annotations and the rest of a heading's text."""
+    tags: list[str] = []
+    notes: list[tuple[str, str]] = []
+    groups = bracket_groups(text)
+    leading = at = 0
+    while leading < len(groups) and not text[at : groups[leading][0]].strip() and _is_tag(text, groups[leading]):
+        start, at = groups[leading]
+        leading += 1
+        _file_group(text[start + 1 : at - 1].strip(), tags, notes)
+    return tags, notes, _without_annotations(text, at, groups[leading:], notes)
 
 
 def bracket_groups(text: str) -> list[tuple[int, int]]:
@@ -153,42 +196,65 @@ def _without_annotations(text: str, at: int, groups: list[tuple[int, int]], note
 def _strip_marks(text: str, tags: list[str], *, lead: bool) -> str:
     """Takes bare status marks off the text's end, and with *lead* off its beginning, and folds its spaces."""
     text = text.strip()
-    while lead and (m := _FIRST_MARK.match(text)) and m[1].casefold() in STATUS_MARKS:
+    at, end = 0, len(text)
+    while lead and (m := _FIRST_MARK.match(text, at)) and m[1].casefold() in STATUS_MARKS:
         tags.append(m[1])
-        text = text[m.end() :]
-    while (m := _LAST_MARK.search(text)) and m[1].casefold() in STATUS_MARKS:
-        tags.append(m[1])
-        text = text[: m.start()].rstrip()
-    return " ".join(text.split())
+        at = m.end()
+    while text.endswith("]", at, end) and (opened := text.rfind("[", at, end)) >= 0:
+        mark = text[opened + 1 : end - 1]
+        if mark.casefold() not in STATUS_MARKS:
+            break
+        tags.append(mark)
+        end = opened
+        while end > at and text[end - 1].isspace():
+            end -= 1
+    return " ".join(text[at:end].split())
 
 
-def _read_stamp(m: re.Match[str]) -> tuple[dt.date | None, str | None, str | None]:
+def _read_stamp(captured: Sequence[str | Any]) -> tuple[dt.date | None, str | None, str | None]:
+    stamp, year, month, day, hour, minute = captured
     try:
-        date = dt.date(int(m[1]), int(m[2]), int(m[3]))
+        date = dt.date(int(year), int(month), int(day))
     except ValueError:
-        return None, None, f"{m[0]} is no date of the calendar"
-    if m[4] is None:
+        return None, None, f"{stamp} is no date of the calendar"
+    if hour is None:
         return date, None, None
     try:
-        return date, dt.time(int(m[4]), int(m[5])).strftime("%H:%M"), None
+        return date, dt.time(int(hour), int(minute)).isoformat("minutes"), None
     except ValueError:
-        return date, None, f"{m[4]}:{m[5]} is no time of day"
+        return date, None, f"{hour}:{minute} is no time of day"
 
 
-@dataclass(frozen=True)
+def _field_spans(text: str, fences: list[tuple[int, int]]) -> tuple[FieldSpan, ...]:
+    """The fields below the first line of *text*, outside its *fences*."""
+    found = [m for m in _FIELD.finditer(text) if not _lies_in(fences, m.start() + 1)]
+    ends = [*(m.start() + 1 for m in found[1:]), len(text)]
+    return tuple((m[1].strip(), m.start() + 1, m.end(), end) for m, end in zip(found, ends, strict=False))
+
+
+def _values(text: str, spans: tuple[FieldSpan, ...], name: str) -> list[str]:
+    return [text[s:e].replace("\r\n", "\n").strip(_BLANKS) for n, _, s, e in spans if n.casefold() == name]
+
+
+def _lies_in(ranges: list[tuple[int, int]], at: int) -> bool:
+    """Whether *at* lies in one of the *ranges*, which stand in order."""
+    before = bisect_right(ranges, at, key=itemgetter(0))
+    return before > 0 and at < ranges[before - 1][1]
+
+
+@dataclass(frozen=True, eq=False)
 class Entry:
-    """An entry as it stands in a file.
+    """An entry as it stands in a file, equal to itself alone: to compare or hash all its bytes would take long.
 
     `text` runs from the heading to the last line that is not blank, without that line's end; `gap` is what
-    follows it up to the next block. `start` is the byte offset of `text` in the file, `line` its first line (from 1),
+    follows it up to the next block. `start` is the byte offset of `text` in the file whose line numbers `lines` knows,
     `batch_date` the date of the archive batch it lies in, if any.
     """
 
     text: bytes = field(repr=False)
     gap: bytes = field(repr=False)
     start: int
-    line: int
-    heading: Heading
+    lines: Lines = field(repr=False)
     batch_date: dt.date | None = None
     layout_warnings: tuple[Warned, ...] = ()
 
@@ -198,9 +264,29 @@ class Entry:
         return self.text + self.gap
 
     @property
+    def size(self) -> int:
+        """Bytes of the entry's span."""
+        return len(self.text) + len(self.gap)
+
+    @property
+    def newlines(self) -> int:
+        """Line feeds in the entry's span."""
+        return self.text.count(b"\n") + self.gap.count(b"\n")
+
+    @cached_property
+    def heading(self) -> Heading:
+        """The parts of the first line."""
+        return parse_heading(heading_text(self.text.partition(b"\n")[0]))
+
+    @property
     def end(self) -> int:
         """Byte offset behind the last byte of `text`."""
         return self.start + len(self.text)
+
+    @cached_property
+    def line(self) -> int:
+        """The line on which `text` begins, from 1."""
+        return self.lines.at(self.start)
 
     @cached_property
     def line_end(self) -> int:
@@ -222,14 +308,14 @@ class Entry:
         """Tags as written, in order."""
         return tuple(readable(t) for t in self.heading.tags)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """The first known type tag, else the first tag, in lower case."""
         tags = [t.casefold() for t in self.heading.tags]
         known = (t for t in tags if t in TYPE_TAGS or t.startswith("swarm-"))
         return readable(next(known, tags[0] if tags else ""))
 
-    @cached_property
+    @property
     def body(self) -> bytes:
         """`text` behind the heading's line."""
         return self.text.partition(b"\n")[2]
@@ -238,8 +324,7 @@ class Entry:
     def content_id(self) -> str:
         """16 hex digits from title, date and body alone, so that moves and re-tagging keep it."""
         h = self.heading
-        parts = (h.title, h.stamp, h.suffix)
-        head = b"\0".join(p.encode("utf-8", "surrogateescape") for p in parts)
+        head = f"{h.title}\0{h.stamp}\0{h.suffix}".encode("utf-8", "surrogateescape")
         return hashlib.sha256(head + b"\0" + self.body).hexdigest()[:16]
 
     @cached_property
@@ -248,42 +333,46 @@ class Entry:
         return hashlib.sha256(self.text).hexdigest()
 
     @cached_property
-    def field_spans(self) -> tuple[tuple[str, int, int, int], ...]:
+    def field_spans(self) -> tuple[FieldSpan, ...]:
         """(name, label start, value start, value end) of every field, as character offsets in the decoded text."""
         text = decode(self.text)
-        fences = fenced_ranges(text)
-        first = text.find("\n") + 1 or len(text)
-        found = [m for m in _FIELD.finditer(text, first) if not any(a <= m.start() < b for a, b in fences)]
-        ends = [*(m.start() for m in found[1:]), len(text)]
-        return tuple((m[1].strip(), m.start(), m.end(), end) for m, end in zip(found, ends, strict=False))
+        return _field_spans(text, self._fences(text))
+
+    def _fences(self, text: str) -> list[tuple[int, int]]:
+        """`fenced_ranges` of the entry, given its decoded text."""
+        return fenced_ranges(text) if may_hide(self.text) else []
 
     @cached_property
     def fields(self) -> dict[str, str]:
         """Field values by name as first written; a repeated field's values are joined by line breaks."""
         text = decode(self.text)
-        out: dict[str, str] = {}
+        out: dict[str, list[str]] = {}
         names: dict[str, str] = {}
         for name, _, start, end in self.field_spans:
-            value = readable(text[start:end].replace("\r\n", "\n").strip(_BLANKS))
             key = names.setdefault(name.casefold(), readable(name))
-            out[key] = f"{out[key]}\n{value}" if key in out else value
-        return out
+            out.setdefault(key, []).append(readable(text[start:end].replace("\r\n", "\n").strip(_BLANKS)))
+        return {key: "\n".join(values) for key, values in out.items()}
 
     def values(self, name: str) -> list[str]:
         """Every value of the field *name* (any case), in order."""
-        text = decode(self.text)
-        return [text[s:e].replace("\r\n", "\n").strip(_BLANKS) for n, _, s, e in self.field_spans if n.casefold() == name]
+        return _values(decode(self.text), self.field_spans, name)
 
     @cached_property
     def verdict(self) -> Verdict | None:
         """A delve's verdict: the last one written, since a log only grows; None unless its form is exact."""
         if self.kind != "delve":
             return None
-        for value in reversed(self.values("verdict")):
-            if m := _VERDICT.fullmatch(value):
-                return Verdict(m[1].casefold(), readable((m[2] or "").strip()))
-            return None
-        return None
+        m = _VERDICT.fullmatch(self._verdicts[-1]) if self._verdicts else None
+        return Verdict(m[1].casefold(), readable((m[2] or "").strip())) if m else None
+
+    @cached_property
+    def _verdicts(self) -> list[str]:
+        """`values("verdict")`. Compaction asks it of every delve, so no more is decoded than what lies behind the first label."""
+        if may_hide(self.text):
+            return self.values("verdict")
+        label = _VERDICT_LABEL.search(self.text)
+        text = decode(self.text[label.start() :]) if label else ""
+        return _values(text, _field_spans(text, []), "verdict")
 
     @cached_property
     def signal(self) -> str | None:
@@ -304,10 +393,10 @@ class Entry:
             out.append(Warned(self.line, self.heading.problem + undated))
         if (mention := self._unread_verdict()) is not None:
             out.append(Warned(mention, "this line speaks of a verdict but is no `**Verdict:**` field, so it does not count"))
-        verdicts = self.values("verdict") if self.kind == "delve" else []
+        verdicts = self._verdicts if self.kind == "delve" else []
         if verdicts and self.verdict is None:
             out.append(Warned(self._line_of("verdict"), f"the verdict {readable(verdicts[-1])!r} is not absorb, park or release"))
-        elif len({v.split()[0].casefold() for v in verdicts if v}) > 1:
+        elif len({v.split()[0].casefold() for v in verdicts if v.strip()}) > 1:
             out.append(Warned(self._line_of("verdict"), "the entry has several verdicts; the last one counts"))
         if not is_utf8(self.text):
             out.append(Warned(self.line, "the entry has bytes that are not UTF-8; they are kept as they are"))
@@ -315,13 +404,12 @@ class Entry:
 
     def _unread_verdict(self) -> int | None:
         """The line of something like a verdict in a delve that has none."""
-        if self.kind != "delve" or self.values("verdict"):
+        if self.kind != "delve" or self._verdicts:
             return None
         text = decode(self.text)
-        fences = fenced_ranges(text)
-        found = _MENTION.finditer(text, text.find("\n") + 1 or len(text))
-        outside = (m for m in found if not any(a <= m.start() < b for a, b in fences))
-        mention = next(outside, None)
+        fences = self._fences(text)
+        found = (m for m in _MENTION.finditer(text, text.find("\n") + 1 or len(text)) if m.lastindex)
+        mention = next((m for m in found if not _lies_in(fences, m.start())), None)
         return None if mention is None else self.line + text[: mention.end()].count("\n")
 
     def _line_of(self, name: str) -> int:

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.entry import Entry, Heading, Warned, decode, parse_heading, readable
-from models.markdown import Block, blocks
+from models.entry import BOM, Entry, Warned, decode, heading_text, parse_heading, readable
+from models.markdown import Block, Lines, blocks
 
 BATCH_HEADING = re.compile(
     rb"^## Archived (\d{4}-\d{2}-\d{2}) \xe2\x80\x94 (\d+) entries \(date range: (\S+) to (\S+)\)[ \t]*\r?$", re.MULTILINE
 )
 _ANY_BATCH = re.compile(rb"## Archived (\d{4}-\d{2}-\d{2})")
-_BOM = b"\xef\xbb\xbf"
+# The common form of an entry's heading: a tag that is neither a link nor the first of two touching brackets.
+_TAGGED = re.compile(rb"### +\[[\w-]+\](?![(\[])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,16 @@ class Prose:
 
     raw: bytes = field(repr=False)
     start: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the span."""
+        return len(self.raw)
+
+    @property
+    def newlines(self) -> int:
+        """Line feeds in the span."""
+        return self.raw.count(b"\n")
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,16 @@ class Log:
     def entries(self) -> tuple[Entry, ...]:
         """The entries, in file order."""
         return tuple(s for s in self.spans if isinstance(s, Entry))
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return sum(s.size for s in self.spans)
+
+    @cached_property
+    def newlines(self) -> int:
+        """Line feeds in the file."""
+        return sum(s.newlines for s in self.spans)
 
     @property
     def warnings(self) -> list[Warned]:
@@ -69,9 +90,9 @@ class _Reader:
         self.spans: list[Prose | Entry] = []
         self.warnings: list[Warned] = []
         self.own: list[Warned] = []
-        self.open: tuple[int, int, Heading] | None = None  # start, line and heading of the entry being read
-        self.at = self.line_at = 0
-        self.line = 1
+        self.lines = Lines(data)
+        self.at = 0
+        self.in_entry = False  # whether an entry begins at `at`
         self.batch: dt.date | None = None
 
     def take(self, block: Block) -> None:
@@ -82,7 +103,7 @@ class _Reader:
             self._heading(block)
         elif block.level == 3:
             self._warn(
-                self._line_of(block.start),
+                block.start,
                 "this line looks like an entry's heading but is none: it takes `###` at the line's start and a plain space",
             )
 
@@ -92,81 +113,57 @@ class _Reader:
         return Log(tuple(self.spans), tuple(self.warnings))
 
     def _heading(self, block: Block) -> None:
-        start = block.start + (len(_BOM) if block.start == 0 and self.data.startswith(_BOM) else 0)
-        text = self.data[start : block.end].removeprefix(_BOM).lstrip(b" ")[block.level :]
+        start = block.start or (len(BOM) if self.data.startswith(BOM) else 0)
         self._cut(start)
-        heading = _entry_heading(text) if block.level == 3 else None
-        if heading is not None:
-            line = self._line_of(start)
-            self.open = (start, line, heading)
+        if block.level == 3 and (_TAGGED.match(self.data, start) or _begins_entry(self.data[start : block.end])):
+            self.in_entry = True
             if not block.plain_space:
-                self._warn(line, "the space after ### is not a plain one; the line is read as a heading all the same")
+                self._warn(start, "the space after ### is not a plain one; the line is read as a heading all the same")
         elif block.level == 3:
-            self._warn(self._line_of(start), "the heading has no [tag], so it is kept as prose")
+            self._warn(start, "the heading has no [tag], so it is kept as prose")
         elif m := _ANY_BATCH.match(self.data, start):
             self.batch = _date(m[1].decode())
 
     def _hidden(self, block: Block) -> None:
-        line = self._line_of(block.start)
-        what = "comment" if self.data[block.start : block.end].lstrip(b" ").startswith((b"<!--", _BOM + b"<!--")) else "code fence"
-        if not block.closed:
-            self._warn(line, f"this {what} is never closed; entries after it are read as usual")
-            return
         inside = self.data[block.start : block.end]
-        for offset, text in enumerate(inside.split(b"\n")):
-            if text.startswith(b"### [") and self.open is not None:
-                self._warn(line + offset, f"this heading lies in the {what} of line {line}, so it is no entry of its own")
+        what = "comment" if inside.lstrip(b" ").startswith((b"<!--", BOM + b"<!--")) else "code fence"
+        if not block.closed:
+            self._warn(block.start, f"this {what} is never closed; entries after it are read as usual")
+        elif self.in_entry:
+            for m in re.finditer(rb"\n### \[", inside):
+                line = self.lines.at(block.start)
+                self._warn(block.start + m.end(), f"this heading lies in the {what} of line {line}, so it is no entry of its own")
 
     def _cut(self, end: int) -> None:
         """Ends the current span at byte *end*."""
-        if end == self.at and self.open is None:
+        if end == self.at and not self.in_entry:
             return
         raw = self.data[self.at : end]
-        if self.open is None:
-            self.spans.append(Prose(raw, self.at))
-        else:
-            start, line, heading = self.open
+        if self.in_entry:
             tail = _trailing_blank(raw)
-            entry = Entry(raw[:tail], raw[tail:], start, line, heading, self.batch, tuple(self.own))
-            self.spans.append(entry)
-        self.open, self.own, self.at = None, [], end
+            self.spans.append(Entry(raw[:tail], raw[tail:], self.at, self.lines, self.batch, tuple(self.own)))
+        else:
+            self.spans.append(Prose(raw, self.at))
+        self.in_entry, self.own, self.at = False, [], end
 
-    def _warn(self, line: int, message: str) -> None:
-        (self.own if self.open else self.warnings).append(Warned(line, message))
-
-    def _line_of(self, offset: int) -> int:
-        """The line of byte *offset*; offsets must not go backwards."""
-        self.line += self.data.count(b"\n", self.line_at, offset)
-        self.line_at = max(self.line_at, offset)
-        return self.line
+    def _warn(self, at: int, message: str) -> None:
+        (self.own if self.in_entry else self.warnings).append(Warned(self.lines.at(at), message))
 
 
 def _trailing_blank(raw: bytes) -> int:
     """Where the entry's last line that is not blank ends."""
-    end = len(raw)
-    while True:
-        cut = raw.rfind(b"\n", 0, end)
-        if cut < 0 or raw[cut + 1 : end].strip(b" \t\r"):
-            break
-        end = cut
-    if raw[end - 1 : end] == b"\r":
-        end -= 1
-    return end
+    newline = raw.find(b"\n", len(raw.rstrip(b" \t\r\n")))
+    end = len(raw) if newline < 0 else newline
+    return end - 1 if raw[end - 1 : end] == b"\r" else end
 
 
-def _heading_text(text: bytes) -> str:
-    """The heading's text behind its hashes, without odd spaces around it or closing hashes."""
-    line = decode(text).strip().strip("\u200b\ufeff\u2060").strip()
-    return re.sub(r"[ \t]+#+$", "", line)
-
-
-def _entry_heading(text: bytes) -> Heading | None:
-    """The parts of a level-3 heading that begins with a tag; None of any other."""
-    line = _heading_text(text)
-    if not line.startswith("["):
-        return None
-    heading = parse_heading(line)
-    return heading if heading.tags or heading.annotations else None
+def _begins_entry(line: bytes) -> bool:
+    """Whether a level-3 heading begins with a tag or annotation."""
+    text = heading_text(line)
+    if not text.startswith("["):
+        return False
+    heading = parse_heading(text)
+    return bool(heading.tags or heading.annotations)
 
 
 def _date(text: str) -> dt.date | None:

@@ -145,6 +145,14 @@ def test_the_windows_that_would_fit_are_the_longest() -> None:
     placed = [PlacedEntry(e.content_id, "default", "active", Path("a.md"), e) for e in log.entries]
     context = Context(TODAY, Windows(), lambda _: False, lambda _: False)
     two = sum(len(e.raw) for e in log.entries[:2])
-    found = fitting_windows(log, placed, context, lambda _lines, size: size <= two)
+    plan = make_plan(log, placed, context, Settings())
+    found = fitting_windows(log, plan, context, lambda _lines, size: size <= two)
     assert found == Windows(signal=7, swarm=7, park=19, dream=19, resonant=19)
-    assert fitting_windows(log, placed, context, lambda _lines, size: size < 0) is None
+    assert fitting_windows(log, plan, context, lambda _lines, size: size < 0) is None
+
+
+def test_a_shorter_window_may_move_by_an_earlier_row() -> None:
+    """What moves anyway goes by the first row that matches under the shorter windows, and carries no mark."""
+    both, late = dream(13, tags="[dream] [swarm-x]"), dream(9)
+    assert rules_of(plan_of(both, late, dream_days=12)) == ["+10 faded-dream", "11 unexamined"]
+    assert rules_of(plan_of(both, late, dream_days=12, limit_bytes=0, fit_to_limit=True)) == ["+8 old-swarm", "+10 faded-dream fit"]

@@ -168,3 +168,10 @@ def test_only_a_delve_has_a_verdict() -> None:
 def test_a_signal_is_known_or_the_fields_own_words(body: str, signal: str | None) -> None:
     """The last signal counts, in lower case; a missing one is none."""
     assert entry(body, tag="dream").signal == signal
+
+
+def test_a_verdict_of_odd_spaces_is_no_verdict_and_breaks_nothing() -> None:
+    """A value of no-break spaces has no word to compare with the last verdict's."""
+    (entry,) = parse("### [delve] A (2026-01-01)\n**Verdict:** \u00a0\n**Verdict:** release -- x\n".encode()).entries
+    assert entry.verdict == Verdict("release", "x")
+    assert entry.warnings == ()

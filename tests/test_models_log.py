@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.log import Log, Prose, batches, parse
+from models.markdown import Lines
 from tests.samples import HEADER, KILN, TIDE, ledger, log
 from tests.strategies import any_bytes, markdown
 
@@ -212,3 +213,42 @@ def test_a_file_without_entries_is_all_prose(data: bytes) -> None:
     """Empty and entry-free files have no entries and no warnings."""
     read = parse(data)
     assert (read.entries, read.warnings, read.render()) == ((), [], data)
+
+
+def test_a_table_of_lines_answers_for_every_byte() -> None:
+    """Lines count from 1, in any order of questions, up to the byte behind the last."""
+    data = b"a\n\nb" * 2000
+    lines = Lines(data)
+    assert [lines.at(n) for n in range(len(data), -1, -7)] == [data.count(b"\n", 0, n) + 1 for n in range(len(data), -1, -7)]
+    assert Lines(b"").at(0) == 1
+
+
+@given(any_bytes)
+def test_sizes_are_those_of_the_bytes(data: bytes) -> None:
+    """Bytes and line feeds of every span, and so of the file, are counted without joining anything."""
+    read = parse(data)
+    assert (read.size, read.newlines) == (len(data), data.count(b"\n"))
+    assert [(s.size, s.newlines) for s in read.spans] == [(len(s.raw), s.raw.count(b"\n")) for s in read.spans]
+
+
+LARGE = {
+    "one entry": KILN + b"some words\n" * 400_000,
+    "blank lines": ledger("perhaps").replace(b"Verdict", b"Vote") + b"\n" * 1_000_000 + b"words",
+    "tiny entries": b"### [d] t\n" * 50_000,
+    "open fences": KILN + b"```x\n" * 200_000,
+    "open comments": KILN + b"<!-- x\n" * 200_000,
+    "closed fences and fields": KILN + b"```\n```\n**A:** x\n" * 60_000,
+    "tags": b"### " + b"[d] " * 500_000 + b"(2026-01-01)\n",
+    "spaces": b"### [d]" + b" " * 1_000_000 + b"[\n",
+    "marks": b"### [d] t " + b"[dead] " * 100_000 + b"(2026-01-01) " + b"[dead] " * 100_000 + b"x\n",
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", LARGE)
+def test_no_file_takes_more_than_linear_time(name: str) -> None:
+    """Large files of odd shapes are read at once, with all that can be asked of their entries."""
+    read = parse(LARGE[name])
+    assert read.render() == LARGE[name]
+    assert all(e.line_end >= e.line and len(e.fields) < 10 for e in read.entries)
+    assert len(read.warnings) <= LARGE[name].count(b"\n") + 1
