@@ -6,8 +6,9 @@ import datetime as dt
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from compactor.durable import Disk
 from compactor.journal import BatchRecord, Desk
@@ -16,7 +17,11 @@ from models.errors import MissingFileError, RefusedError
 from models.log import parse
 from models.memory_file import read_bytes, state_of
 
+Rebuild = Callable[[bytes | None], bytes | None]
+
 _TITLE = b"# Dream Sparks Archive\n"
+_HEADING = b"## Archived "
+_SECTOR = 512
 
 
 def render(entries: list[Entry], today: dt.date, archive: bytes | None) -> bytes:
@@ -24,14 +29,14 @@ def render(entries: list[Entry], today: dt.date, archive: bytes | None) -> bytes
     dates = [e.date for e in entries if e.date]
     span = f"{min(dates)} to {max(dates)}"
     heading = f"## Archived {today} — {len(entries)} entries (date range: {span})\n".encode()
-    parts = [_joint(archive), heading]
+    parts = [joint(archive), heading]
     for entry in entries:
         eol = b"\r\n" if entry.gap.startswith(b"\r") else b"\n"
         parts += [eol, entry.text, eol]
     return b"".join(parts)
 
 
-def _joint(archive: bytes | None) -> bytes:
+def joint(archive: bytes | None) -> bytes:
     """What must stand between the archive's last byte and a new batch."""
     if not archive:
         return _TITLE + b"\n"
@@ -43,14 +48,16 @@ def _joint(archive: bytes | None) -> bytes:
 
 def record(path: Path, archive: bytes | None, batch: bytes, entries: list[Entry], today: dt.date) -> BatchRecord:
     """What the journal says of the batch."""
+    heading = batch.find(_HEADING)
     return BatchRecord(
         file=path, existed=archive is not None, offset=len(archive or b""), size=len(batch),
-        sha256=hashlib.sha256(batch).hexdigest(), date=today.isoformat(), versions=tuple(e.version for e in entries),
+        sha256=hashlib.sha256(batch).hexdigest(), heading=heading, checksum=hashlib.sha256(batch[heading:]).hexdigest(),
+        date=today.isoformat(), versions=tuple(e.version for e in entries),
     )  # fmt: skip
 
 
 def append(disk: Disk, batch: BatchRecord, data: bytes, like: Path) -> None:
-    """Appends the batch to the archive and makes file and name durable; a new archive takes mode and owner of *like*.
+    """Appends the batch to its file and makes file and name durable; a new one takes mode, owner and the like of *like*.
 
     Raises RefusedError when somebody else wrote to the archive meanwhile.
     """
@@ -60,7 +67,7 @@ def append(disk: Disk, batch: BatchRecord, data: bytes, like: Path) -> None:
     if batch.existed:
         disk.append(batch.file, data)
     else:
-        disk.write_new(batch.file, data, like.stat())
+        disk.write_new(batch.file, data, like)
     disk.sync_folder(batch.file.parent)
 
 
@@ -78,6 +85,13 @@ def is_whole(batch: BatchRecord) -> bool:
     return _find(batch, _read(batch)) is not None
 
 
+def at_end(batch: BatchRecord) -> bytes:
+    """The whole batch, if it is the last thing in its file; nothing otherwise."""
+    data = _read(batch)
+    at = _find(batch, data)
+    return data[at:] if at is not None and at + batch.size == len(data) else b""
+
+
 def _read(batch: BatchRecord) -> bytes:
     try:
         return read_bytes(batch.file, "archive file")[0]
@@ -93,16 +107,20 @@ def _find(batch: BatchRecord, data: bytes) -> int | None:
     return None
 
 
-def undo(disk: Disk, batch: BatchRecord, active: Path) -> None:
-    """Takes a batch, whole or torn, off the archive's end again; every byte that is not the batch's stays.
+def undo(disk: Disk, batch: BatchRecord, rebuild: Rebuild) -> None:
+    """Takes a batch, whole or torn, off its file's end again; every byte that is not the batch's stays.
 
+    *rebuild* makes the batch's bytes once more, from what stands before it and the file that its entries came from.
     Raises RefusedError when something else was written behind a part of it.
     """
     data = _read(batch)
     if len(data) < batch.offset:
-        advice = "The active file still holds every entry: restore the archive from a backup, then run again."
+        advice = "Every entry is still in the file it was to leave: restore this one from a backup, then run again."
         raise RefusedError(batch.file, "the archive was cut short during an unfinished run", advice)
-    at = _where_it_begins(batch, data, _rebuilt(batch, data[: batch.offset], active))
+    expected = rebuild(data[: batch.offset] if batch.existed else None)
+    if expected is not None and hashlib.sha256(expected).hexdigest() != batch.sha256:
+        expected = None
+    at = _where_it_begins(batch, data, expected)
     if at == 0 and not batch.existed:
         disk.remove(batch.file)
     elif at < len(data):
@@ -119,64 +137,79 @@ def _where_it_begins(batch: BatchRecord, data: bytes, expected: bytes | None) ->
     if not tail.strip(b"\0"):
         return batch.offset
     if expected is None:
-        advice = "The active file changed as well: compare both tiers with a backup, then remove the journal in .coldspark."
+        advice = "The file it came from changed as well: compare both tiers with a backup, then remove the journal in .coldspark."
         raise RefusedError(batch.file, "nobody can tell how much of an unfinished batch is in the archive", advice)
     begin = data.find(expected[: _telling(expected)], batch.offset)
     if begin < 0:
-        torn = expected.startswith(tail)
-        return batch.offset if torn else len(data)
-    if expected.startswith(data[begin:].rstrip(b"\0")):
+        return batch.offset if _is_torn(tail, expected) else len(data)
+    if _is_torn(data[begin:], expected):
         return begin
-    advice = "The active file still holds every entry: take the torn batch out of the archive by hand, then run again."
+    advice = "Every entry is still in the file it was to leave: take the torn batch out of this one by hand, then run again."
     raise RefusedError(batch.file, "something else was written behind a torn batch", advice)
+
+
+def _is_torn(found: bytes, expected: bytes) -> bool:
+    """Whether *found* is as much of *expected* as reached the disk: NULs stand where a sector never came."""
+    found = found.rstrip(b"\0")
+    starts = range(0, len(found), _SECTOR)
+    return len(found) <= len(expected) and all(_is_sector(found[i : i + _SECTOR], expected[i : i + _SECTOR]) for i in starts)
+
+
+def _is_sector(found: bytes, expected: bytes) -> bool:
+    return expected.startswith(found) or all(a in (b, 0) for a, b in zip(found, expected, strict=False))
 
 
 def _telling(expected: bytes) -> int:
     """How many bytes of a batch tell it from anything else: up to and with its heading."""
-    at = expected.find(b"## Archived ")
+    at = expected.find(_HEADING)
     end = expected.find(b"\n", at)
     return (end if end > 0 else len(expected)) + 1
 
 
-def _rebuilt(batch: BatchRecord, archive: bytes, active: Path) -> bytes | None:
-    """The batch's bytes once more, from the entries that are still in the active file; None when they are not."""
-    wanted = Counter(batch.versions)
-    entries: list[Entry] = []
-    for entry in parse(read_bytes(active, "active file")[0]).entries:
-        if wanted[entry.version] > 0:
-            wanted[entry.version] -= 1
-            entries.append(entry)
-    if not entries:
-        return None
-    data = render(entries, dt.date.fromisoformat(batch.date), archive if batch.existed else None)
-    return data if hashlib.sha256(data).hexdigest() == batch.sha256 else None
+def rebuilding(batch: BatchRecord, active: Path) -> Rebuild:
+    """Makes a batch's bytes once more from those of its entries that are still in the active file."""
+
+    def rebuild(archive: bytes | None) -> bytes | None:
+        wanted = Counter(batch.versions)
+        entries: list[Entry] = []
+        for entry in parse(read_bytes(active, "active file")[0]).entries:
+            if wanted[entry.version] > 0:
+                wanted[entry.version] -= 1
+                entries.append(entry)
+        return render(entries, dt.date.fromisoformat(batch.date), archive) if entries else None
+
+    return rebuild
 
 
 def note(disk: Disk, desk: Desk, run: str, batch: BatchRecord) -> None:
-    """Adds the batch to the list of checksums, once."""
+    """Adds the batch to the list of checksums, once: from its heading on, so that it can be found wherever it is moved to."""
     known = desk.batches.read_bytes() if desk.batches.exists() else b""
-    if any(noted.get("run") == run for noted in _noted(known)):
+    if any(line is not None and line.get("run") == run for line in noted(known)):
+        disk.sync_file(desk.batches)  # a run that was killed may not have come to it
+        disk.sync_folder(desk.folder)
         return
-    line = {"run": run, "file": batch.file.name, "offset": batch.offset, "size": batch.size, "sha256": batch.sha256,
-            "entries": len(batch.versions), "date": batch.date}  # fmt: skip
+    found = _find(batch, _read(batch))
+    at = batch.offset if found is None else found
+    line = {"run": run, "file": batch.file.name, "offset": at + batch.heading, "size": batch.size - batch.heading,
+            "sha256": batch.checksum, "entries": len(batch.versions), "date": batch.date}  # fmt: skip
     if not known.endswith(b"\n") and known:
         disk.truncate(desk.batches, known.rfind(b"\n") + 1)  # a line of ours that a crash cut short
     disk.append(desk.batches, json.dumps(line).encode() + b"\n")
+    disk.sync_folder(desk.folder)
 
 
-def _noted(data: bytes) -> Iterator[dict[str, object]]:
-    """The whole lines that can be read; a torn one counts for nothing."""
+def noted(data: bytes) -> Iterator[dict[str, Any] | None]:
+    """The whole lines of a list of checksums, None for one that cannot be read; a last line that is torn counts for nothing."""
     for line in data.split(b"\n")[:-1]:
         try:
             found = json.loads(line)
         except ValueError:
-            continue
-        if isinstance(found, dict):
-            yield found
+            found = None
+        yield found if isinstance(found, dict) else None
 
 
 def holds_alone(entry: Entry, today: dt.date) -> bool:
     """Whether an archive would read the entry back as the one it is (a batch heading inside its text could cut it)."""
-    if b"## Archived " not in entry.text:
+    if _HEADING not in entry.text:
         return True
     return [e.text for e in parse(render([entry], today, None), archive=True).entries] == [entry.text]

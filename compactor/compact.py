@@ -16,13 +16,20 @@ The write order, and what a crash (or power loss) in the gap behind each step le
     (only where files cannot swap)
 10. swap or replace: COMMIT POINT     both tiers complete; the next run sees that the new file has left its temporary name
 11. look at the displaced file: keep  the next run looks; if it is not the file that was read, the two swap back and
-    it as a snapshot, sync folder     the move is finished from step 6 on. Without swapping: (power loss) as behind step 9
+    it as a snapshot, sync folders    the move is finished from step 6 on. Without swapping: (power loss) as behind step 9
 12. note the batch's checksum         the same; noted once
 13. carry over late appends           they are still in the replaced file's second name; the next run carries them over
 14. close the journal, daylog line    nothing; at worst the daylog lacks a line
 
 Before step 10 the active file is untouched; behind it every moved entry is in the archive, verified. So at any
-moment every entry is in at least one tier, and after the next run in exactly one.
+moment every entry is in at least one tier, and after the next run in exactly one. Meanwhile `models.pending` lets every
+reader count once what stands twice. A failure before step 10 (a full disk, a foreign write) undoes steps 3 to 9 at once.
+`compactor.split` goes the same way from the archive to its shards.
+
+What other programs write meanwhile: an append or rewrite before step 10 is seen in step 8 or 11, and the run begins
+again with it; an append through a descriptor opened before step 10 lands in the snapshot and comes over in step 13, or
+with the next run. Where files can neither swap nor have a second name (FAT, some network folders), such an append is
+lost with the replaced file: the same as with every editor that saves by renaming.
 """
 
 from __future__ import annotations
@@ -30,14 +37,17 @@ from __future__ import annotations
 import os
 
 from compactor import batch as batches
-from compactor import publish, recover, report
+from compactor import moving, publish, report
 from compactor.durable import Disk
-from compactor.journal import Desk, Journal
+from compactor.journal import Desk
 from compactor.lock import held
-from compactor.places import check_places
+from compactor.moving import Move
+from compactor.places import check_places, check_private
 from compactor.survey import Request, Survey, survey
-from models.errors import ColdsparkError, WriteFailedError
+from models.errors import WriteFailedError
+from models.pool import real
 from models.results import CompactResult, FileWarning
+from models.settings import Settings
 
 
 def dry_run(request: Request) -> CompactResult:
@@ -54,63 +64,32 @@ def compact(request: Request, disk: Disk, wait_seconds: float = 5.0) -> CompactR
     """
     pool = request.pool
     desk = Desk.of(pool)
-    first = None if recover.is_needed(desk) else survey(request)
+    check_private(pool)
+    first = None if moving.is_needed(pool) else survey(request)
     if first is not None:
         if not first.is_due or not first.plan.moving:
             return _nothing_to_do(first)
-        check_places(pool)
+        check_places(pool, appended=(first.target,))
     desk.prepare(disk)
     with held(desk.lock, f"memory {pool.name}", wait_seconds):
-        done = recover_pool(request, desk, disk)
-        check_places(pool)
+        done = moving.settle(pool, disk, run_id(request.settings))
         found = first if first is not None and first.is_current else survey(request)
         if not found.is_due or not found.plan.moving:
             return _nothing_to_do(found, done)
+        check_places(pool, appended=(found.target,))
         return _move(found, desk, disk, done)
 
 
-def recover_pool(request: Request, desk: Desk, disk: Disk) -> list[str]:
-    """Settles whatever an earlier run left; the caller holds the lock."""
-    journal = desk.read()
-    done = [recover.recover(disk, desk, journal)] if journal else []
-    done += publish.absorb(disk, desk, _run_id(request), journal.active if journal else request.pool.active.resolve())
-    if done:
-        desk.close(disk)
-        publish.tidy(disk, desk)
-    return done
-
-
 def _move(found: Survey, desk: Desk, disk: Disk, done: list[str]) -> CompactResult:
-    pool, today, moving = found.request.pool, found.request.today, found.plan.moving
+    pool, today, entries = found.request.pool, found.request.today, found.plan.moving
     archive = found.archive.data if found.archive else None
-    data = batches.render(moving, today, archive)
-    batch = batches.record(pool.archive.resolve(), archive, data, moving, today)
-    journal = Journal(run=_run_id(found.request), active=pool.active.resolve(), batch=batch)
-    desk.write(disk, journal)
-    try:
-        batches.append(disk, batch, data, like=journal.active)
-        batches.verify(batch, moving)
-        publish.publish(disk, desk, journal, publish.without(batch, found.active.log))
-    except ColdsparkError:
-        _roll_back(disk, desk)
-        raise
-    batches.note(disk, desk, journal.run, batch)
-    done += publish.absorb(disk, desk, journal.run, journal.active)
-    desk.close(disk)
-    publish.tidy(disk, desk)
-    return _with_daylog(found, disk, report.moved(found, done))
-
-
-def _roll_back(disk: Disk, desk: Desk) -> None:
-    """Undoes a move whose publication did not happen; one that did happen is left to the next run to close."""
-    journal = desk.read()
-    if journal is None or journal.batch is None:
-        return
-    if journal.publication is not None and publish.has_happened(disk, journal.active, journal.publication):
-        return
-    recover.withdraw(disk, desk, journal)
-    batches.undo(disk, journal.batch, journal.active)
-    desk.close(disk)
+    data = batches.render(entries, today, archive)
+    batch = batches.record(real(found.target), archive, data, entries, today)
+    run, like = run_id(found.request.settings), pool.archive if pool.archive.exists() else pool.active
+    move = Move(run, batch, data, entries, publish.without(batch, found.active.log), like)
+    new = moving.carry_out(disk, desk, move)
+    done += moving.finish(disk, desk, move)
+    return _with_daylog(found, disk, report.moved(found, new, done))
 
 
 def _with_daylog(found: Survey, disk: Disk, result: CompactResult) -> CompactResult:
@@ -137,5 +116,6 @@ def _nothing_to_do(found: Survey, done: list[str] | None = None) -> CompactResul
     return report.untouched(found, "nothing-to-archive" if found.is_due else "already-compact", done or [])
 
 
-def _run_id(request: Request) -> str:
-    return f"{request.settings.clock():%Y%m%dT%H%M%S}-{os.urandom(3).hex()}"
+def run_id(settings: Settings) -> str:
+    """A name for one run, in the order of time."""
+    return f"{settings.clock():%Y%m%dT%H%M%S}-{os.urandom(3).hex()}"

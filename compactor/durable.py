@@ -6,7 +6,9 @@ Tests hand in a Disk that stops at a chosen step; `compactor.compact` says in wh
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from models.errors import WriteFailedError
@@ -17,6 +19,7 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDE
 _NO_SWAP = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM})
 _SWAP_NAMES = 2  # RENAME_EXCHANGE in linux/fs.h, RENAME_SWAP in macOS's stdio.h
 _AT_FDCWD = -100
+_ACCESS_LIST = "system.posix_acl_access"
 
 
 class Disk:
@@ -25,22 +28,27 @@ class Disk:
     def append(self, path: Path, data: bytes, mode: int = 0o600) -> None:
         """Appends *data*, creating the file with *mode*, and syncs the file."""
         with _reported(path):
+            is_new = not path.exists()
             fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
             try:
+                if is_new:
+                    give_to_owner(fd, path)
                 _write_all(fd, data)
-                os.fsync(fd)
+                _sync(fd)
             finally:
                 os.close(fd)
 
-    def write_new(self, path: Path, data: bytes, like: os.stat_result | None = None) -> FileState:
-        """Creates *path* with *data*, with the mode and owner of *like* (else 0600), and syncs it."""
+    def write_new(self, path: Path, data: bytes, like: Path | None = None) -> FileState:
+        """Creates *path* with *data*, with mode, owner, access list and other attributes of *like* (else 0600), and syncs it."""
         with _reported(path):
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 if like is not None:
                     _take_after(fd, like)
+                else:
+                    give_to_owner(fd, path)
                 _write_all(fd, data)
-                os.fsync(fd)
+                _sync(fd)
             finally:
                 os.close(fd)
         state = state_of(path)
@@ -78,7 +86,7 @@ class Disk:
             fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
             try:
                 os.ftruncate(fd, size)
-                os.fsync(fd)
+                _sync(fd)
             finally:
                 os.close(fd)
 
@@ -87,7 +95,7 @@ class Disk:
         with _reported(path):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                os.fsync(fd)
+                _sync(fd)
             finally:
                 os.close(fd)
 
@@ -102,16 +110,22 @@ class Disk:
             path.rename(name)
 
     def make_folder(self, path: Path) -> None:
-        """Creates a private folder if it is not there."""
+        """Creates a private folder if it is not there, and makes its name durable."""
+        if path.is_dir():
+            return
+        if not path.parent.is_dir():
+            self.make_folder(path.parent)
         with _reported(path):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
+            give_to_owner(path, path)
+        self.sync_folder(path.parent)
 
     def sync_folder(self, path: Path) -> None:
         """Makes the names in the folder durable."""
         with _reported(path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                os.fsync(fd)
+                _sync(fd)
             finally:
                 os.close(fd)
 
@@ -151,8 +165,43 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _take_after(fd: int, like: os.stat_result) -> None:
-    now = os.fstat(fd)
-    if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid):
-        os.fchown(fd, like.st_uid, like.st_gid)
-    os.fchmod(fd, like.st_mode & 0o7777)
+def give_to_owner(file: int | Path, path: Path) -> None:
+    """Gives what root makes at *path* to the owner of the folder, whom it would lock out otherwise."""
+    folder = path.parent.stat()
+    if os.geteuid() == 0 and folder.st_uid != 0:
+        with suppress(OSError):  # not every file system knows owners
+            os.chown(file, folder.st_uid, folder.st_gid)
+
+
+def _sync(fd: int) -> None:
+    """fsync; where that only reaches the drive's cache (macOS), the call that reaches the platter."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        with suppress(OSError):  # not every file system there knows it
+            fcntl.fcntl(fd, full)
+            return
+    os.fsync(fd)
+
+
+def _take_after(fd: int, like: Path) -> None:
+    found, now = like.stat(), os.fstat(fd)
+    if (now.st_uid, now.st_gid) != (found.st_uid, found.st_gid):
+        os.fchown(fd, found.st_uid, found.st_gid)
+    os.fchmod(fd, found.st_mode & 0o7777)
+    wanted = _attributes(like)
+    if _ACCESS_LIST in _attributes(fd) and _ACCESS_LIST not in wanted:
+        os.removexattr(fd, _ACCESS_LIST)  # it came from the folder's default
+    for name in wanted:
+        try:
+            os.setxattr(fd, name, os.getxattr(like, name))
+        except OSError:
+            if name == _ACCESS_LIST:  # without it, the mode's group bits would let in more than before
+                os.fchmod(fd, found.st_mode & 0o7707)
+
+
+def _attributes(file: Path | int) -> list[str]:
+    """Names of a file's extended attributes (access lists among them), where the system has them (Linux)."""
+    try:
+        return os.listxattr(file)
+    except (AttributeError, OSError):
+        return []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 from compactor.batch import holds_alone
 from compactor.plan import Plan, Planned, make_plan
@@ -18,6 +20,8 @@ from models.snapshot import PoolSnapshot, TierFile, read_pool
 
 BYTES_PER_TOKEN = 4
 """Rough size of a reader's token in English text."""
+SHARD_AFTER = 10_000
+"""Entries past which the first archive file takes no more batches."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,22 @@ class Survey:
         """The active file."""
         return self.snapshot.tier("active")[0]
 
+    @cached_property
+    def target(self) -> Path:
+        """The archive file that a batch goes to: the first one until it has passed SHARD_AFTER entries or was split, then the quarter's."""
+        pool, first = self.request.pool, self.tier_file(self.request.pool.archive)
+        is_sharded = any(f.path != pool.archive for f in self.snapshot.tier("archive"))
+        is_full = first is not None and len(first.log.entries) > SHARD_AFTER
+        return pool.shard(self.request.today) if is_sharded or is_full else pool.archive
+
+    def tier_file(self, path: Path) -> TierFile | None:
+        """One file of the pool as it was read, if it existed."""
+        return next((f for f in self.snapshot.files if f.path == path), None)
+
     @property
     def archive(self) -> TierFile | None:
         """The archive file that a batch goes to, if it exists."""
-        return next((f for f in self.snapshot.tier("archive") if f.path == self.request.pool.archive), None)
+        return self.tier_file(self.target)
 
     @property
     def is_due(self) -> bool:

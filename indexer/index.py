@@ -164,10 +164,15 @@ class IndexFolder:
     ) -> tuple[Index, IndexResult]:
         """Brings the index in line with the Markdown; answers the one in use from now on.
 
-        An outdated one stays in use, and answers, until its successor is built beside it. The caller closes it.
+        An outdated one stays in use, and answers, until its successor is built beside it. The caller closes it. While a
+        file cannot be read there is no successor, since it would lack that file's entries; raises that problem when only
+        a successor would do.
         """
-        if not rebuild and index.outdated is None:
+        unread = next((problem for s in snapshots for problem in s.problems if isinstance(problem, UnreadableFileError)), None)
+        if index.outdated is None and (not rebuild or unread):
             return index, index.sync(snapshots, progress)
+        if unread:
+            raise unread
         successor = self.begin()
         result = successor.sync(snapshots, progress)
         self.switch(successor)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from indexer.catalog import read_known
 from indexer.generations import current_generation
-from indexer.sync import compare
+from indexer.sync import compare, digest_of
 from models.results import IndexedEntries, IndexResult, IndexStatus
 from models.snapshot import PoolSnapshot
 
@@ -60,8 +60,8 @@ def planned_sync(state_dir: Path, snapshots: Sequence[PoolSnapshot]) -> IndexRes
     )  # fmt: skip
 
 
-def overview(state_dir: Path) -> IndexStatus | None:
-    """Counts and freshness, or None when there is no index."""
+def overview(state_dir: Path, snapshots: Sequence[PoolSnapshot] | None = None) -> IndexStatus | None:
+    """Counts and freshness, beside the Markdown if it is given; None when there is no index, or none that can be read."""
     try:
         with closing(read_only(state_dir)) as db:
             entries = dict(db.execute("SELECT tier, count(*) FROM entry GROUP BY tier"))
@@ -72,5 +72,12 @@ def overview(state_dir: Path) -> IndexStatus | None:
     return IndexStatus(
         path=str(state_dir / "index"), entries=IndexedEntries(active=entries.get("active", 0), archive=entries.get("archive", 0)),
         passages=passages, model=meta.get("model"), synced_at=meta.get("synced_at"),
-        stale=None if meta.get("digest") else "the last sync could not read every file",
+        stale=_lag(meta.get("digest"), snapshots),
     )  # fmt: skip
+
+
+def _lag(digest: str | None, snapshots: Sequence[PoolSnapshot] | None) -> str | None:
+    if not digest:
+        return "the last sync could not read every file"
+    changed = snapshots is not None and digest_of(snapshots) != digest
+    return "the memory files changed since the last sync" if changed else None

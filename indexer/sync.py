@@ -22,6 +22,7 @@ from indexer.embedder import Embedder
 from indexer.passages import Passage, cut
 from indexer.vectors import VectorCache, cache_key
 from models.entry import readable
+from models.errors import UnreadableFileError
 from models.pool import TIERS, Tier
 from models.results import FileWarning, IndexedEntries, IndexResult
 from models.snapshot import PlacedEntry, PoolSnapshot, numbered
@@ -100,9 +101,11 @@ def _keep_unread(changes: Changes, snapshot: PoolSnapshot) -> set[str]:
     }
     for key in kept:
         del changes.gone[key]
-    for file in sorted({k.file for k in kept.values()}):
+    reasons = {readable(str(p.path)): readable(str(p)) for p in snapshot.problems if isinstance(p, UnreadableFileError)}
+    for file in sorted({*reasons, *(k.file for k in kept.values())}):
         count = sum(k.file == file for k in kept.values())
-        message = f"the file cannot be read or is gone; {count} entries of it stay in the index as they were"
+        stay = f"{count} entries of it stay in the index as they were"
+        message = f"{reasons[file]} {stay[0].upper()}{stay[1:]}." if file in reasons else f"the file is gone; {stay}"
         changes.warnings.append(FileWarning(file=file, message=message))
     return {entry_id for _, entry_id in kept}
 

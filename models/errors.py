@@ -116,6 +116,20 @@ class UnreadableFileError(ColdsparkError):
         super().__init__(f"The {what} {path} cannot be read ({reason}): make it readable and run again.")
 
 
+class EvictedFileError(UnreadableFileError):
+    """A file whose content a cloud service has taken off this machine."""
+
+    title = "File not on this machine"
+
+    def __init__(self, path: Path, what: str) -> None:
+        ColdsparkError.__init__(
+            self,
+            f"The {what} {path} is not on this machine, a cloud service keeps only a stub of it here: download it"
+            " and tell the service to keep the folder on this machine, then run again.",
+        )
+        self.path = path
+
+
 class BrokenSurvivalLogError(ColdsparkError):
     """A survival log whose table cannot be understood, so no one can say what is alive."""
 
@@ -162,6 +176,15 @@ class WriteFailedError(ColdsparkError):
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
         super().__init__(f"Writing {path} failed ({reason}); no entry was lost: free the disk or fix the folder and run again.")
+
+
+class OutputError(ColdsparkError):
+    """The result could not be printed."""
+
+    title = "No output"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The result could not be written to standard output ({reason}); what the command did is done.")
 
 
 class ModelMissingError(ColdsparkError):

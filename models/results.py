@@ -66,7 +66,7 @@ class TierSize(Result):
 
 
 class ArchiveSize(Result):
-    """The archive file that compaction appends to, and how many entries the archive tier holds."""
+    """The archive file that compaction appends to, and what all files of the tier hold together."""
 
     file: str
     bytes: int
@@ -106,6 +106,80 @@ class CompactResult(Result):
     advice: str | None = None
     warnings: list[FileWarning]
     conserved: str | None = None
+
+
+class SplitOff(Result):
+    """What `archive split` brought to one quarter's file."""
+
+    file: str
+    batches: int
+    entries: int
+    bytes: int
+
+
+class SplitResult(Result):
+    """`archive split`, for one pool; `left` entries are in no dated batch and stay in the first file."""
+
+    status: Literal["split", "nothing-to-split", "planned"]
+    pool: str
+    moved: list[SplitOff]
+    left: int
+    archive: ArchiveSize
+    conserved: str | None = None
+    warnings: list[FileWarning] = []
+
+
+class SplitReport(Result):
+    """`archive split`, over several pools."""
+
+    pools: list[SplitResult]
+
+
+class VerifiedFile(Result):
+    """One archive file: its batches, and how many of them are as their recorded checksum says."""
+
+    file: str
+    bytes: int
+    entries: int
+    batches: int
+    proven: int
+
+
+class VerifyResult(Result):
+    """`archive verify`, for one pool. `unrecorded` batches have no checksum: only their headings could be checked."""
+
+    status: Literal["verified", "damaged"]
+    pool: str
+    files: list[VerifiedFile]
+    entries: int
+    batches: int
+    proven: int
+    unrecorded: int
+    problems: list[FileWarning]
+    warnings: list[FileWarning]
+
+
+class VerifyReport(Result):
+    """`archive verify`, over several pools."""
+
+    pools: list[VerifyResult]
+
+
+class Check(Result):
+    """One finding of `doctor`: what was looked at, how it is, and what to do where that is not well."""
+
+    name: str
+    pool: str | None = None
+    status: Literal["ok", "warning", "problem"]
+    message: str
+    advice: str | None = None
+
+
+class DoctorResult(Result):
+    """`doctor`: every check, and the worst status among them."""
+
+    status: Literal["ok", "warning", "problem"]
+    checks: list[Check]
 
 
 class CompactReport(Result):

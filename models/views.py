@@ -32,9 +32,26 @@ def _annotations(placed: PlacedEntry) -> dict[str, str]:
 
 
 def file_warnings(snapshot: PoolSnapshot) -> list[FileWarning]:
-    """Everything that looks wrong in a pool's files."""
-    found = [FileWarning(file=readable(str(f.path)), line=w.line, message=w.message) for f in snapshot.files for w in f.log.warnings]
-    return found + [FileWarning(file=readable(str(getattr(p, "path", ""))), message=readable(str(p))) for p in snapshot.problems]
+    """Everything that looks wrong in a pool's files: what concerns whole files first, then by line."""
+    lines = [FileWarning(file=readable(str(f.path)), line=w.line, message=w.message) for f in snapshot.files for w in f.log.warnings]
+    return [*whole_file_warnings(snapshot), *lines]
+
+
+def whole_file_warnings(snapshot: PoolSnapshot) -> list[FileWarning]:
+    """Files that cannot be read, texts set aside, look-alikes beside the tiers, and a move that is not finished."""
+    found = [FileWarning(file=readable(str(getattr(p, "path", ""))), message=readable(str(p))) for p in snapshot.problems]
+    found += [FileWarning(file=readable(str(path)), message=_SET_ASIDE) for path in snapshot.set_aside]
+    found += [FileWarning(file=readable(str(path)), message=_COPY) for path in snapshot.copies]
+    if snapshot.pending:
+        found.append(FileWarning(file=readable(str(snapshot.pending.file)), message=_PENDING))
+    return found
+
+
+_COPY = "this looks like a copy of a tier (a sync conflict or a backup); nothing reads it: see what it holds, then move it elsewhere"
+_SET_ASIDE = (
+    "another program wrote this text in the very moment a tier was replaced: append what is missing to the active file, then remove it"
+)
+_PENDING = "a compaction is going on or was cut short here; what it moves counts once, and the next `coldspark compact` settles it"
 
 
 def entry_result(view: EntryView, text: bytes, stale: str | None = None) -> EntryResult:

@@ -57,11 +57,24 @@ class Call:
     def show(self, result: Any, table: str) -> None:
         """Prints *result*: as JSON, or with the function of this name in `service.render`."""
         if self.as_json:
-            click.echo(result.model_dump_json())
+            _print(result.model_dump_json() + "\n")
             return
         from service import render
 
-        click.echo(getattr(render, table)(result), nl=False)
+        _print(getattr(render, table)(result))
+
+
+def _print(text: str) -> None:
+    """Writes to standard output. Raises OutputError, but for a reader that has seen enough."""
+    from models.errors import OutputError
+
+    try:
+        click.echo(text, nl=False)
+    except OSError as error:
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - what is still buffered must not fail once more at the end
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise OutputError(error.strerror or str(error)) from error
 
 
 def _day(_context: click.Context, _parameter: click.Parameter, value: str | None) -> dt.date | None:
@@ -161,6 +174,48 @@ def compact(
     settings = call.settings(fit_to_limit=fit_to_limit)
     result = operations.compact(settings, pool=pool, today=today, force=force, only_plan=dry_run)
     call.show(result, "explained_compaction" if explain else "compaction")
+
+
+@cli.group()
+def archive() -> None:
+    """Prove the archive, or split it into quarterly files."""
+
+
+@archive.command()
+@common
+@click.option("--pool", help="Only this pool.")
+def verify(call: Call, pool: str | None) -> None:
+    """Check every batch against its checksum and its heading."""
+    from service import operations
+
+    result = operations.verify_archive(call.settings(), pool)
+    call.show(result, "verification")
+    damaged = [r for r in getattr(result, "pools", [result]) if r.status == "damaged"]
+    if damaged:
+        sys.exit(3)
+
+
+@archive.command()
+@common
+@click.option("--dry-run", is_flag=True, help="Say what would move; write nothing.")
+@click.option("--pool", help="Only this pool.")
+def split(call: Call, *, dry_run: bool, pool: str | None) -> None:
+    """Move the archive's batches into one file per quarter, verbatim."""
+    from service import operations
+
+    call.show(operations.split_archive(call.settings(), pool=pool, only_plan=dry_run), "splitting")
+
+
+@cli.command()
+@common
+def doctor(call: Call) -> None:
+    """Look at everything and say what is wrong and what to do; writes nothing."""
+    from service.doctor import doctor as look
+
+    result = look(call.settings())
+    call.show(result, "checks")
+    if result.status == "problem":
+        sys.exit(3)
 
 
 @cli.command()
@@ -291,9 +346,8 @@ def main() -> None:
     from models.errors import ColdsparkError, ServiceFailedError
 
     try:
-        cli(standalone_mode=False)
-    except click.exceptions.Exit as end:
-        sys.exit(end.exit_code)
+        code = cli(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from compactor.compact import compact as run_compaction
@@ -22,10 +23,14 @@ from models.results import (
     IndexResult,
     IndexStatus,
     PoolStatus,
+    SplitReport,
+    SplitResult,
     StatusResult,
+    VerifyReport,
+    VerifyResult,
 )
 from models.settings import Settings
-from models.snapshot import read_pool
+from models.snapshot import PoolSnapshot, read_pool
 from models.views import entry_result, entry_view, file_warnings
 from service import __version__
 
@@ -58,17 +63,35 @@ def compact(
     return results[0] if len(results) == 1 else CompactReport(pools=results)
 
 
+def verify_archive(settings: Settings, pool: str | None = None) -> VerifyResult | VerifyReport:
+    """Every batch of the archive against its checksum and heading. One result for one pool, a report for several."""
+    from compactor.verify import verify_archive as verify
+
+    results = [verify(p) for p in chosen_pools(settings, pool)]
+    return results[0] if len(results) == 1 else VerifyReport(pools=results)
+
+
+def split_archive(settings: Settings, *, pool: str | None = None, only_plan: bool = False) -> SplitResult | SplitReport:
+    """Moves the archive's batches into quarterly files; with *only_plan*, says which. One result for one pool, a report for several."""
+    from compactor.split import plan_split, split
+
+    disk = Disk()
+    results = [plan_split(p) if only_plan else split(p, settings, disk) for p in chosen_pools(settings, pool)]
+    return results[0] if len(results) == 1 else SplitReport(pools=results)
+
+
 def status(settings: Settings) -> StatusResult:
     """How large the tiers are beside their limits, and how fresh the index is. Imports and writes nothing heavy."""
     from service.owner import find
 
-    pools = [_pool_status(p, settings) for p in settings.all_pools()]
+    snapshots = [read_pool(p) for p in settings.all_pools()]
+    pools = [_pool_status(s, settings) for s in snapshots]
     address = find(settings.state_dir)
-    return StatusResult(version=__version__, pools=pools, index=index_status(settings), service=address.url if address else None)
+    return StatusResult(version=__version__, pools=pools, index=index_status(settings, snapshots), service=address.url if address else None)
 
 
-def _pool_status(pool: Pool, settings: Settings) -> PoolStatus:
-    snapshot = read_pool(pool)
+def _pool_status(snapshot: PoolSnapshot, settings: Settings) -> PoolStatus:
+    pool = snapshot.pool
     active = snapshot.tier("active")
     data = active[0].data if active else b""
     count = sum(p.tier == "active" for p in snapshot.entries)
@@ -99,11 +122,11 @@ def entry(settings: Settings, entry_id: str, pool: str | None = None) -> EntryRe
     return entry_result(entry_view(found[0]), found[0].entry.text)
 
 
-def index_status(settings: Settings) -> IndexStatus:
-    """What the catalog says of itself, read without opening the vector store."""
+def index_status(settings: Settings, snapshots: Sequence[PoolSnapshot]) -> IndexStatus:
+    """What the catalog says of itself, beside the Markdown, read without opening the vector store."""
     from indexer.overview import overview
 
-    found = overview(settings.state_dir)
+    found = overview(settings.state_dir, snapshots)
     if found is None:
         return IndexStatus(
             path=str(settings.state_dir / "index"), entries=IndexedEntries(active=0, archive=0), passages=0,

@@ -14,6 +14,7 @@ import click
 from models.results import (
     CompactReport,
     CompactResult,
+    DoctorResult,
     EntriesResult,
     EntryResult,
     FileWarning,
@@ -21,8 +22,12 @@ from models.results import (
     IndexResult,
     PoolStatus,
     RecallResult,
+    SplitReport,
+    SplitResult,
     StatusResult,
     TierSize,
+    VerifyReport,
+    VerifyResult,
 )
 from models.settings import READER_LIMIT_BYTES, READER_LIMIT_TOKENS
 
@@ -36,6 +41,11 @@ def kilobytes(count: int) -> str:
     """Bytes as KB of 1,024, in whole numbers from 10 on."""
     size = count / 1024
     return f"{size:.1f} KB" if 0 < size < 10 else f"{size:,.0f} KB"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def table(rows: Iterable[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
@@ -112,6 +122,56 @@ def explained_compaction(result: CompactResult | CompactReport) -> str:
     counts = Counter((d.rule, d.action) for r in results for d in r.decisions)
     summary = [(action, rule, str(n)) for (rule, action), n in sorted(counts.items(), key=lambda c: int(c[0][0].split()[0]))]
     return table(rows, frozenset({2})) + "\n" + table(summary, frozenset({2})) + "\n" + compaction(result)
+
+
+def verification(result: VerifyResult | VerifyReport) -> str:
+    """What the archive's batches prove, file by file."""
+    if isinstance(result, VerifyReport):
+        return "\n".join(verification(r) for r in result.pools)
+    rows = [("file", "batches", "proven", "entries", "size")]
+    rows += [(f.file, f"{f.batches:,}", f"{f.proven:,}", f"{f.entries:,}", kilobytes(f.bytes)) for f in result.files]
+    if result.problems:
+        verdict = "DAMAGED: not everything is as it was written"
+    elif result.batches == 0:
+        verdict = "There is no batch to verify"
+    else:
+        verdict = f"{result.proven} of {result.batches} batches are byte for byte as they were written"
+    rest = f"; {result.unrecorded} have no recorded checksum, their headings fit" if result.unrecorded and not result.problems else ""
+    return (
+        table(rows, frozenset({1, 2, 3, 4})) + f"{verdict}{rest} (pool {result.pool})\n" + _warnings([*result.problems, *result.warnings])
+    )
+
+
+def splitting(result: SplitResult | SplitReport) -> str:
+    """What went to which quarter."""
+    if isinstance(result, SplitReport):
+        return "\n".join(splitting(r) for r in result.pools)
+    would = "would go" if result.status == "planned" else "went"
+    rows = [
+        (counted(m.entries, "entry", "entries"), counted(m.batches, "batch", "batches"), kilobytes(m.bytes), m.file) for m in result.moved
+    ]
+    total, files = sum(m.entries for m in result.moved), counted(len(rows), "quarterly file")
+    head = f"{counted(total, 'entry', 'entries')} {would} to {files} (pool {result.pool})\n"
+    out = table(rows, frozenset({0, 1, 2})) if rows else ""
+    out = head + out if rows else f"Nothing to split: the archive has no dated batch (pool {result.pool})\n"
+    return out + (f"proof    {result.conserved}\n" if result.conserved and rows else "") + _warnings(result.warnings)
+
+
+_MARKS = {"ok": ("ok", "green"), "warning": ("!", "yellow"), "problem": ("FAIL", "red")}
+
+
+def checks(result: DoctorResult) -> str:
+    """One line a check, with the way out below what is not well."""
+    out = []
+    for check in result.checks:
+        mark, colour = _MARKS[check.status]
+        name = check.name if check.pool is None else f"{check.name} ({check.pool})"
+        out.append(f"{click.style(f'{mark:<4}', fg=colour)} {name:<20} {check.message}\n")
+        if check.advice:
+            out.append(f"{'':<25} -> {check.advice}\n")
+    count = Counter(check.status for check in result.checks)
+    problems, warnings = counted(count["problem"], "problem"), counted(count["warning"], "warning")
+    return "".join(out) + f"{problems}, {warnings}; {counted(count['ok'], 'check')} well\n"
 
 
 def sync(result: IndexResult) -> str:
