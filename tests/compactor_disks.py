@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -54,7 +53,7 @@ class HookedDisk(Disk):
         """Hooked."""
         self._do("append", path, lambda: super(HookedDisk, self).append(path, self.torn(data), mode))
 
-    def write_new(self, path: Path, data: bytes, like: os.stat_result | None = None) -> FileState:
+    def write_new(self, path: Path, data: bytes, like: Path | None = None) -> FileState:
         """Hooked."""
         state: FileState = self._do("write_new", path, lambda: super(HookedDisk, self).write_new(path, self.torn(data), like))
         return state

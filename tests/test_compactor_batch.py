@@ -157,7 +157,7 @@ def test_undoing_leaves_the_old_bytes(appended: tuple[Path, BatchRecord, list[En
     """Whatever part of the batch arrived, exactly the old archive remains."""
     path, batch, _ = appended
     path.write_bytes(path.read_bytes()[: None if left is None else batch.offset + left])
-    batches.undo(Disk(), batch, active_with(path, KILN, TIDE))
+    batches.undo(Disk(), batch, batches.rebuilding(batch, active_with(path, KILN, TIDE)))
     assert path.read_bytes() == b"old\n"
 
 
@@ -167,7 +167,7 @@ def test_undoing_a_torn_batch_needs_its_entries(appended: tuple[Path, BatchRecor
     torn = path.read_bytes()[:-9]
     path.write_bytes(torn)
     with pytest.raises(RefusedError, match="nobody can tell how much of an unfinished batch is in the archive"):
-        batches.undo(Disk(), batch, active_with(path, KILN))
+        batches.undo(Disk(), batch, batches.rebuilding(batch, active_with(path, KILN)))
     assert path.read_bytes() == torn
 
 
@@ -190,9 +190,9 @@ def test_undoing_the_first_batch_removes_the_archive(tmp_path: Path) -> None:
     like = tmp_path / "active.md"
     like.write_bytes(b"")
     batches.append(Disk(), batch, data, like=like)
-    batches.undo(Disk(), batch, like)
+    batches.undo(Disk(), batch, batches.rebuilding(batch, like))
     assert not path.exists()
-    batches.undo(Disk(), batch, like)
+    batches.undo(Disk(), batch, batches.rebuilding(batch, like))
 
 
 def test_an_archive_that_shrank_is_not_cut(appended: tuple[Path, BatchRecord, list[Entry]]) -> None:
@@ -200,7 +200,7 @@ def test_an_archive_that_shrank_is_not_cut(appended: tuple[Path, BatchRecord, li
     path, batch, _ = appended
     path.write_bytes(b"ol")
     with pytest.raises(RefusedError) as caught:
-        batches.undo(Disk(), batch, active_with(path, KILN, TIDE))
+        batches.undo(Disk(), batch, batches.rebuilding(batch, active_with(path, KILN, TIDE)))
     assert "the archive was cut short during an unfinished run" in str(caught.value)
     assert path.read_bytes() == b"ol"
 

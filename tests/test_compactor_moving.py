@@ -76,7 +76,8 @@ def test_the_list_of_batches_names_each_batch_once(pool: Pool, when: When, archi
     for at, _ in _crashes(pool, when, archive):
         compact(request(pool), Disk())
         lines = batch_lines(pool)
-        assert [(line["offset"], line["entries"]) for line in lines] == [(len(archive or b""), len(MOVING))], at
+        assert [line["entries"] for line in lines] == [len(MOVING)], at
+        assert pool.archive.read_bytes()[lines[0]["offset"] :].startswith(b"## Archived 2026-06-15 "), at
         assert lines[0]["offset"] + lines[0]["size"] == len(pool.archive.read_bytes()), at
 
 
@@ -112,7 +113,7 @@ def test_the_rerun_says_what_it_finished(pool: Pool) -> None:
     result = compact(request(pool), Disk())
     assert result.status == "nothing-to-archive"
     assert [w.message for w in result.warnings if "batch" in w.message] == [
-        "a batch of 5 entries was archived but still in the active file; the move was finished"
+        "a batch of 5 entries was in dream-sparks-archive.md but still in dream-sparks.md; the move was finished"
     ]
 
 
@@ -125,7 +126,7 @@ def test_the_rerun_says_what_it_undid(pool: Pool) -> None:
     result = compact(request(pool), Disk())
     assert (result.status, result.archived) == ("compacted", 5)
     assert [w.message for w in result.warnings if "batch" in w.message] == [
-        "a batch of 5 entries was not archived in full; what there was of it was taken off the archive again"
+        "a batch of 5 entries was not archived in full; what there was of it was taken off dream-sparks-archive.md again"
     ]
 
 
@@ -149,8 +150,8 @@ def test_a_newer_versions_journal_is_refused(pool: Pool) -> None:
     lay(pool, archive=OLD_ARCHIVE)
     _crash_before(pool, "swap", pool.active_file)
     journal = Desk.of(pool).journal
-    journal.write_bytes(journal.read_bytes().replace(b'"format": 1', b'"format": 2'))
-    with pytest.raises(RefusedError, match="a newer Coldspark left an unfinished run"):
+    journal.write_bytes(journal.read_bytes().replace(b'"format": 2', b'"format": 3'))
+    with pytest.raises(RefusedError, match="another version of Coldspark left an unfinished run"):
         compact(request(pool), Disk())
     assert pool.active.read_bytes() == MIXED
 
@@ -164,6 +165,19 @@ def test_text_added_to_the_active_file_after_a_crash_survives(pool: Pool) -> Non
         compact(request(pool), Disk())
         compact(request(pool), Disk())
         assert everywhere(pool) == before + Counter(added), at
+        assert litter(pool) == set(), at
+
+
+def test_an_entry_that_is_tagged_anew_after_a_crash_is_there_once(pool: Pool) -> None:
+    """A skill that marks an entry between a crash and the rerun makes no twin of it: one tier holds it."""
+    old, new = b"### [delve] Move one", b"### [consumed: 2026-06-15] [delve] Move one"
+    for at, before in _crashes(pool, "after", OLD_ARCHIVE):
+        is_there = old in pool.active.read_bytes()
+        pool.active.write_bytes(pool.active.read_bytes().replace(old, new))
+        compact(request(pool), Disk())
+        marked = MOVING[0].rstrip(b"\n").replace(old, new)
+        expected = before - Counter([MOVING[0].rstrip(b"\n")]) + Counter([marked]) if is_there else before
+        assert everywhere(pool) == expected, at
         assert litter(pool) == set(), at
 
 

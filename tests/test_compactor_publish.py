@@ -14,7 +14,7 @@ import pytest
 from compactor.compact import compact
 from compactor.durable import Disk
 from compactor.journal import Desk
-from compactor.publish import snapshots
+from compactor.publish import snapshots, tidy
 from models.errors import ColdsparkError, RefusedError
 from models.pool import Pool
 from tests.compactor_disks import (
@@ -136,7 +136,7 @@ def test_a_late_append_is_reported(pool: Pool) -> None:
     text = b"\n\n" + NEW + b"\n"
     result = compact(request(pool), LateWriter([text]))
     assert [w.message for w in result.warnings if "carried" in w.message] == [
-        f"{len(text)} bytes that were appended to a replaced file were carried over into the active file"
+        f"{len(text)} bytes that were appended to a replaced file were carried over into dream-sparks.md"
     ]
     assert pool.active.read_bytes() == MIXED_AFTER + text
 
@@ -150,7 +150,7 @@ def test_an_append_after_the_run_is_carried_over_by_the_next(pool: Pool) -> None
     result = compact(request(pool, force=False), Disk())
     assert everywhere(pool) == before + Counter([NEW])
     assert [w.message for w in result.warnings if "carried" in w.message] == [
-        f"{len(NEW) + 3} bytes that were appended to a replaced file were carried over into the active file"
+        f"{len(NEW) + 3} bytes that were appended to a replaced file were carried over into dream-sparks.md"
     ]
     assert litter(pool) == set()
 
@@ -178,13 +178,18 @@ def test_the_newest_replaced_file_outlives_the_older_ones(pool: Pool) -> None:
 
 
 def test_only_a_few_replaced_files_are_kept(pool: Pool) -> None:
-    """Compaction after compaction does not fill the private folder."""
+    """Compaction after compaction does not fill the private folder: a dozen of the last hour, and three in all later on."""
     lay(pool, archive=OLD_ARCHIVE)
-    for n in range(8):
+    for n in range(14):
         with pool.active.open("ab") as file:
             file.write(b"\n\n" + delve(f"Moves {n}", "2026-05-01"))
         compact(request(pool), Disk())
-    assert len(snapshots(Desk.of(pool))) == 3
+    found = snapshots(Desk.of(pool))
+    assert len(found) == 12
+    for n, snapshot in enumerate(found):
+        snapshot.path.rename(snapshot.path.with_name(f"{n + 1}.{snapshot.size}.{snapshot.checksum}.md"))
+    tidy(Disk(), Desk.of(pool))
+    assert [s.number for s in snapshots(Desk.of(pool))] == [10, 11, 12]
 
 
 def test_a_late_append_that_began_a_line_begins_one_again(pool: Pool) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pytest
 
-from models.errors import MissingFileError, UnreadableFileError
+from models.errors import EvictedFileError, MissingFileError, UnreadableFileError
 from models.memory_file import read_bytes, state_of
 from tests.samples import KILN, TIDE
 
@@ -102,3 +102,75 @@ def test_an_append_between_reading_and_looking_is_not_taken_as_read(tmp_path: Pa
     (tmp_path / "f").write_bytes(KILN)
     data, state = read_bytes(Growing(tmp_path / "f"), "active file")
     assert data == (tmp_path / "f").read_bytes() or state != state_of(tmp_path / "f")
+
+
+def _evicted(path: Path) -> str:
+    with pytest.raises(EvictedFileError) as caught:
+        read_bytes(path, "active file")
+    assert caught.value.exit_code == 3
+    assert caught.value.path == path
+    return str(caught.value)
+
+
+def test_a_stub_without_its_file_is_an_evicted_file(tmp_path: Path) -> None:
+    """The sentence says what to do, which is not what one does about a missing file."""
+    (tmp_path / ".f.md.icloud").write_bytes(b"bplist00")
+    assert _evicted(tmp_path / "f.md") == (
+        f"The active file {tmp_path / 'f.md'} is not on this machine, a cloud service keeps only a stub of it here: download it"
+        " and tell the service to keep the folder on this machine, then run again."
+    )
+
+
+def test_a_size_without_content_is_an_evicted_file(tmp_path: Path) -> None:
+    """A file without a block on the disk has no text, whatever its size says."""
+    path = tmp_path / "f.md"
+    path.touch()
+    os.truncate(path, 5000)
+    if path.stat().st_blocks:
+        pytest.skip("this file system has no sparse files")
+    assert "is not on this machine" in _evicted(path)
+
+
+@pytest.mark.parametrize("data", [b"\0" * 5000, b"\0", b""], ids=["many", "one", "empty"])
+def test_nul_bytes_that_are_there_are_read(tmp_path: Path, data: bytes) -> None:
+    """Bytes with blocks are content; an empty file is empty."""
+    (tmp_path / "f.md").write_bytes(data)
+    with (tmp_path / "f.md").open("rb") as file:
+        os.fsync(file.fileno())
+    assert read_bytes(tmp_path / "f.md", "active file")[0] == data
+
+
+def test_a_hole_within_a_text_is_read(tmp_path: Path) -> None:
+    """A file that has some blocks is not evicted."""
+    path = tmp_path / "f.md"
+    path.write_bytes(KILN)
+    os.truncate(path, 1_000_000)
+    data, state = read_bytes(path, "active file")
+    assert data == KILN + b"\0" * (1_000_000 - len(KILN))
+    assert state.size == 1_000_000
+
+
+def test_a_dangling_link_names_its_target(tmp_path: Path) -> None:
+    """What is missing is the target, not the link."""
+    (tmp_path / "link").symlink_to("gone/away.md")
+    with pytest.raises(MissingFileError) as caught:
+        read_bytes(tmp_path / "link", "archive file")
+    assert str(caught.value) == (
+        f"The archive file {tmp_path / 'link'} is a symbolic link, and its target gone/away.md does not exist:"
+        " check the path, or name another folder with --memory-dir."
+    )
+
+
+@pytest.mark.timeout(6)
+def test_a_pipe_is_unreadable_and_holds_nobody_up(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would be waited for without end."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableFileError):
+        read_bytes(tmp_path / "pipe", "active file")
+
+
+def test_a_device_is_unreadable(tmp_path: Path) -> None:
+    """What a device answers is no memory, be it nothing or without end."""
+    (tmp_path / "link").symlink_to("/dev/null")
+    with pytest.raises(UnreadableFileError):
+        read_bytes(tmp_path / "link", "active file")

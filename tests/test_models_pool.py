@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
 
 from models.errors import MissingFileError
-from models.pool import Pool
+from models.pool import Pool, quarter
 from models.snapshot import PoolSnapshot, read_pool
 from tests.samples import HEADER, KILN, TIDE, delve, log
 
@@ -142,3 +143,35 @@ def test_a_file_remembers_its_bytes_and_its_tier(pool: Pool) -> None:
     read = snapshot(pool, KILN, archive)
     assert [(f.tier, f.data) for f in read.files] == [("active", KILN), ("archive", archive)]
     assert [e.title for e in read.tier("archive")[0].log.entries] == ["Open", "Next"]
+
+
+@pytest.mark.parametrize(
+    ("day", "name"),
+    [("2026-01-01", "2026-Q1"), ("2026-03-31", "2026-Q1"), ("2026-04-01", "2026-Q2"), ("2026-09-30", "2026-Q3"), ("2026-12-31", "2026-Q4"),
+     ("0987-10-01", "0987-Q4")],
+)  # fmt: skip
+def test_a_quarter_is_three_calendar_months(tmp_path: Path, day: str, name: str) -> None:
+    """Years have four digits, so that names sort in the order of time, and a shard's name is one that is found again."""
+    when = dt.date.fromisoformat(day)
+    pool = Pool("p", tmp_path)
+    assert quarter(when) == name
+    assert pool.shard(when) == tmp_path / f"dream-sparks-archive-{name}.md"
+    pool.shard(when).touch()
+    assert pool.archive_files() == [pool.shard(when)]
+
+
+def test_evicted_archive_files_are_listed(tmp_path: Path) -> None:
+    """A stub stands for its file; both together are one file, and stubs of other files are none."""
+    names = ["dream-sparks-archive.md", "dream-sparks-archive-2026-Q1.md", "dream-sparks-archive-2026-Q2.md"]
+    for name in (f".{names[0]}.icloud", f".{names[1]}.icloud", names[2], f".{names[2]}.icloud", ".notes.md.icloud", f"{names[0]}.icloud"):
+        (tmp_path / name).touch()
+    assert [p.name for p in Pool("p", tmp_path).archive_files()] == names
+
+
+@pytest.mark.parametrize("is_file", [True, False], ids=["file", "missing"])
+def test_a_pool_without_a_folder_has_no_files(tmp_path: Path, is_file: bool) -> None:  # noqa: FBT001 - a table's column
+    """Listing is never an error; reading is."""
+    if is_file:
+        (tmp_path / "memory").touch()
+    pool = Pool("p", tmp_path / "memory")
+    assert (pool.archive_files(), pool.copies()) == ([], [])

@@ -89,8 +89,8 @@ def test_warnings_name_file_and_line_and_problems_the_file(pool: Pool) -> None:
     undated = "the heading has no (YYYY-MM-DD) date; the entry is never archived for its age"
     unread = f"The archive file {pool.archive} cannot be read (Is a directory): make it readable and run again."
     assert file_warnings(read_pool(pool)) == [
-        FileWarning(file=str(pool.active), line=3, message=undated),
         FileWarning(file=str(pool.archive), message=unread),
+        FileWarning(file=str(pool.active), line=3, message=undated),
     ]
 
 
