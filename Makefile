@@ -10,7 +10,7 @@ demo: $(READY)
 	@$(BIN)/python examples/demo.py
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -128,8 +128,8 @@ def verification(result: VerifyResult | VerifyReport) -> str:
     """What the archive's batches prove, file by file."""
     if isinstance(result, VerifyReport):
         return "\n".join(verification(r) for r in result.pools)
-    rows = [("file", "batches", "proven", "entries", "size")]
-    rows += [(f.file, f"{f.batches:,}", f"{f.proven:,}", f"{f.entries:,}", kilobytes(f.bytes)) for f in result.files]
+    rows = [("batches", "proven", "entries", "size", "file")]
+    rows += [(f"{f.batches:,}", f"{f.proven:,}", f"{f.entries:,}", kilobytes(f.bytes), f.file) for f in result.files]
     if result.problems:
         verdict = "DAMAGED: not everything is as it was written"
     elif result.batches == 0:
@@ -138,7 +138,7 @@ def verification(result: VerifyResult | VerifyReport) -> str:
         verdict = f"{result.proven} of {result.batches} batches are byte for byte as they were written"
     rest = f"; {result.unrecorded} have no recorded checksum, their headings fit" if result.unrecorded and not result.problems else ""
     return (
-        table(rows, frozenset({1, 2, 3, 4})) + f"{verdict}{rest} (pool {result.pool})\n" + _warnings([*result.problems, *result.warnings])
+        table(rows, frozenset({0, 1, 2, 3})) + f"{verdict}{rest} (pool {result.pool})\n" + _warnings([*result.problems, *result.warnings])
     )
 
 

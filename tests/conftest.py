@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,13 @@ import pytest
 from indexer.embedder import Embedder, find_embedder
 from models.pool import Pool
 from models.settings import BUNDLED_MODEL
+
+
+def pytest_configure() -> None:
+    """Temporary folders lie in memory where there is room: most tests wait for nothing but the disk's fsync."""
+    memory = Path("/dev/shm")  # noqa: S108 - pytest makes a private folder there
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2 * 1024**3:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 @pytest.fixture(autouse=True)

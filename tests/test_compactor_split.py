@@ -36,6 +36,7 @@ from tests.compactor_archives import (
     shards_of,
 )
 from tests.compactor_disks import request, tree
+from tests.compactor_places import other_file_system
 from tests.samples import HEADER, KILN, TIDE, delve, log
 
 FENCED = delve("Fenced", "2026-04-01") + b"```\ncode\n\n" + SPRING + b"```\nend\n"
@@ -204,23 +205,14 @@ def test_an_archive_that_is_a_link_stays_a_link(pool: Pool, tmp_path: Path) -> N
 
 def test_an_archive_on_another_file_system_is_split(pool: Pool) -> None:
     """A link that leads to another file system is followed there."""
-    shm = Path("/dev/shm")  # noqa: S108 - the one other file system that Linux nearly always has
-    if not shm.is_dir() or not os.access(shm, os.W_OK) or shm.stat().st_dev == pool.memory_dir.stat().st_dev:
-        pytest.skip("there is no other file system to write to")
     lay_archive(pool)
-    folder = shm / f"coldspark-{os.getpid()}"
-    folder.mkdir()
-    try:
+    with other_file_system(pool.memory_dir) as folder:
         (folder / "old.md").write_bytes(pool.archive.read_bytes())
         pool.archive.unlink()
         pool.archive.symlink_to(folder / "old.md")
         split(pool, SETTINGS, Disk())
         assert (folder / "old.md").read_bytes() == LEFT
         assert shards_of(pool) == QUARTERS
-    finally:
-        for path in sorted(folder.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        folder.rmdir()
 
 
 def test_a_hard_linked_archive_is_refused_before_anything_is_written(pool: Pool) -> None:

@@ -176,7 +176,10 @@ def test_a_file_that_cannot_be_read_keeps_its_entries(bench: Bench, loss: str, t
     count = 2 if tier == "active" else 1
     for _ in range(2):
         result = bench.sync()
-        message = f"the file cannot be read or is gone; {count} entries of it stay in the index as they were"
+        message = f"the file is gone; {count} entries of it stay in the index as they were"
+        if loss == "unreadable":
+            reason = f"The {tier} file {path} cannot be read (Is a directory): make it readable and run again."
+            message = f"{reason} {count} entries of it stay in the index as they were."
         assert (result.status, result.removed, result.entries.active, result.entries.archive) == ("degraded", 0, 2, 1)
         assert [(w.file, w.message) for w in result.warnings] == [(str(path), message)]
         assert result.stale == message
