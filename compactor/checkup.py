@@ -26,14 +26,18 @@ _UNTOUCHED = "Nothing of it is read; see what it holds, then move it out of the 
 
 
 def check_pool(pool: Pool, settings: Settings) -> Iterator[Check]:
-    """Every finding about one pool, worst or not."""
+    """Every finding about one pool, worst or not; what several checks come upon is told once."""
     try:
         snapshot = read_pool(pool)
     except ColdsparkError as error:
         yield _problem(pool, "files", error)
         return
+    told: set[str] = set()
     for check in (_files, _places, _runs, _set_aside, _copies, _twice, _archive, _knowledge, _layout):
-        yield from _guarded(check, pool, snapshot)
+        for found in _guarded(check, pool, snapshot):
+            if found.status != "problem" or not any(found.message in sentence or sentence in found.message for sentence in told):
+                yield found
+            told.add(found.message)
     yield _size(pool, snapshot, settings)
 
 
@@ -50,7 +54,8 @@ def _files(pool: Pool, snapshot: PoolSnapshot) -> Iterator[Check]:
     if not snapshot.problems:
         tiers = Counter(placed.tier for placed in snapshot.entries)
         files = len(snapshot.tier("archive"))
-        yield _ok(pool, "files", f"{tiers['active']} active entries, {tiers['archive']} archived ones in {files} {_plural('file', files)}")
+        entries = f"{tiers['active']} active and {tiers['archive']} archived entries"
+        yield _ok(pool, "files", f"{entries}; {files} archive {_plural('file', files)}")
 
 
 def _places(pool: Pool, _snapshot: PoolSnapshot) -> Iterator[Check]:
@@ -127,8 +132,8 @@ def _archive(pool: Pool, _snapshot: PoolSnapshot) -> Iterator[Check]:
             advice="Compare it with a backup; `coldspark archive verify` lists every batch.",
         )  # fmt: skip
     if not found.problems:
-        unrecorded = f", {found.unrecorded} have no recorded checksum" if found.unrecorded else ""
-        yield _ok(pool, "archive", f"{found.proven} of {found.batches} batches are as their checksums say{unrecorded}")
+        unrecorded = f"; of {found.unrecorded} no checksum was recorded, but their headings fit" if found.unrecorded else ""
+        yield _ok(pool, "archive", f"{found.proven} of {found.batches} batches proven by checksum{unrecorded}")
 
 
 def _knowledge(pool: Pool, _snapshot: PoolSnapshot) -> Iterator[Check]:
@@ -143,7 +148,7 @@ def _layout(pool: Pool, snapshot: PoolSnapshot) -> Iterator[Check]:
     found = [(file, w) for file in snapshot.files for w in file.log.warnings]
     if found:
         file, first = found[0]
-        message = f"{len(found)} {_plural('line', len(found))} look odd, first {readable(str(file.path))}:{first.line}: {first.message}"
+        message = f"{len(found)} {_plural('line', len(found))} to look at, first {readable(str(file.path))}:{first.line}: {first.message}"
         yield _warning(pool, "layout", message, "`coldspark entries` lists them.")
 
 

@@ -66,10 +66,10 @@ def test_a_pool_that_is_well(pool: Pool) -> None:
         (name, "default", "ok", None) for name in ("files", "places", "runs", "archive", "knowledge", "size")
     ]
     assert [c.message for c in found] == [
-        "1 active entries, 1 archived ones in 1 file",
+        "1 active and 1 archived entries; 1 archive file",
         "the active file can be replaced, and the archive written to",
         "no run was cut short, and no late text waits",
-        "1 of 1 batches are as their checksums say",
+        "1 of 1 batches proven by checksum",
         "the survival log keeps 1 anchors alive; 0 session logs",
         f"the active file is within its targets ({pool.active.read_bytes().count(10)} lines, {pool.active.stat().st_size} bytes)",
     ]
@@ -99,8 +99,10 @@ def test_a_missing_active_file_hides_no_other_check(pool: Pool) -> None:
     pool.active.unlink()
     message = f"The active file {pool.active} does not exist: check the path, or name another folder with --memory-dir."
     assert named(pool, "files") == [("problem", message, None)]
-    assert named(pool, "archive") == [("ok", "0 of 1 batches are as their checksums say, 1 have no recorded checksum", None)]
-    assert {c.name for c in look(pool)} >= {"files", "places", "runs", "archive", "knowledge", "size"}
+    assert named(pool, "archive") == [
+        ("ok", "0 of 1 batches proven by checksum; of 1 no checksum was recorded, but their headings fit", None)
+    ]
+    assert {c.name for c in look(pool)} >= {"files", "runs", "archive", "knowledge", "size"}
 
 
 @pytest.mark.parametrize("after", ["append", "swap", "rename"])
@@ -313,7 +315,7 @@ def test_odd_lines(pool: Pool) -> None:
     ((status, message, advice),) = named(pool, "layout")
     line = (HEADER + KILN).count(b"\n") + 2
     assert (status, advice) == ("warning", "`coldspark entries` lists them.")
-    assert message.startswith(f"2 lines look odd, first {pool.active}:{line}: the heading has no [tag]")
+    assert message.startswith(f"2 lines to look at, first {pool.active}:{line}: the heading has no [tag]")
 
 
 @pytest.mark.parametrize(("more", "status"), [({}, "ok"), ({"target_lines": 39}, "warning"), ({"target_lines": 40}, "ok")])
