@@ -58,12 +58,7 @@ def carry_out(disk: Disk, desk: Desk, move: Move) -> bytes:
 
 def finish(disk: Disk, desk: Desk, move: Move) -> list[str]:
     """What is left to do once the source is replaced; answers what was done, in sentences. What fails is left to the next run."""
-    done: list[str] = []
-    if not batches.is_whole(move.batch):
-        done.append(
-            f"another program has changed {move.batch.file.name} since the batch was written there: compare it with a backup;"
-            f" what {desk.source.name} was before lies in {desk.snapshots}"
-        )
+    done = _changed_since(desk, move.batch)
     try:
         if move.quarter is None:  # a batch that is split off the archive was noted when it was written there
             batches.note(disk, desk, move.run, move.batch)
@@ -73,6 +68,14 @@ def finish(disk: Disk, desk: Desk, move: Move) -> list[str]:
     except WriteFailedError as error:
         done.append(f"the move is complete, but not all that belongs to it; the next run does the rest: {error}")
     return done
+
+
+def _changed_since(desk: Desk, batch: BatchRecord) -> list[str]:
+    """What to say when a batch whose entries have left their source is not in its file as it was written."""
+    if batches.is_whole(batch):
+        return []
+    before = f"what {desk.source.name} was before lies in {desk.snapshots}"
+    return [f"another program has changed {batch.file.name} since the batch was written there: compare it with a backup; {before}"]
 
 
 def _roll_back(disk: Disk, desk: Desk) -> None:
@@ -127,7 +130,8 @@ def recover(disk: Disk, desk: Desk, journal: Journal) -> str:
         publish.credit(disk, publication.credits)
         if batch and journal.quarter is None:
             batches.note(disk, desk, journal.run, batch)
-        return f"an unfinished run had replaced {journal.source.name} already; it was closed"
+        closed = f"an unfinished run had replaced {journal.source.name} already; it was closed"
+        return "; ".join([closed, *(_changed_since(desk, batch) if batch else [])])
     pending = withdraw(disk, desk, journal)
     if batch is None:
         return "an unfinished carry-over was begun again"

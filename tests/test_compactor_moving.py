@@ -11,6 +11,7 @@ import pytest
 from compactor.compact import compact
 from compactor.durable import Disk
 from compactor.journal import Desk
+from compactor.verify import verify_archive
 from models.errors import RefusedError
 from models.pool import Pool
 from tests.compactor_disks import (
@@ -227,3 +228,15 @@ def _crash_before(pool: Pool, step: str, name: str) -> None:
     with pytest.raises(PowerCutError):
         compact(request(pool), CrashingDisk(_step_of(pool, step, name), "before"))
     assert entries_of(pool.active)
+
+
+def test_an_archive_that_lost_the_batch_after_the_move_is_told_of(pool: Pool) -> None:
+    """A sync service that puts the old archive back behind a crash is not taken for a finished move; the way to the text is named."""
+    lay(pool, archive=OLD_ARCHIVE)
+    _crash_before(pool, "remove", "journal.json")
+    pool.archive.write_bytes(OLD_ARCHIVE)
+    result = compact(request(pool), Disk())
+    (told,) = (w.message for w in result.warnings if "another program has changed" in w.message)
+    assert str(Desk.of(pool).snapshots) in told
+    assert any(path.read_bytes() == MIXED for path in Desk.of(pool).snapshots.iterdir())
+    assert verify_archive(pool).status == "damaged"
