@@ -13,7 +13,6 @@ from compactor.places import problems
 from compactor.survey import tier_size
 from compactor.survival import read_knowledge
 from compactor.verify import verify_archive
-from models.entry import readable
 from models.errors import ColdsparkError
 from models.log import parse
 from models.memory_file import read_bytes
@@ -21,6 +20,7 @@ from models.pool import Pool
 from models.results import Check
 from models.settings import Settings
 from models.snapshot import PoolSnapshot, read_pool
+from models.text import readable
 
 _UNTOUCHED = "Nothing of it is read; see what it holds, then move it out of the memory folder."
 

@@ -9,9 +9,9 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from compactor.journal import Desk
 from models.errors import ColdsparkError, EvictedFileError, MissingFileError, RefusedError, UnreadableFileError
 from models.memory_file import is_hollow, state_of
-from models.pending import JOURNAL
 from models.pool import Pool, real, stub_of
 
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -53,17 +53,18 @@ def problems(pool: Pool, *, replaced: tuple[Path, ...], appended: tuple[Path, ..
 
 def _of_private(pool: Pool) -> Iterator[ColdsparkError]:
     """Coldspark's own folder and what it writes there: each file must be one of its own, or a write would go elsewhere."""
-    private = pool.private_dir
     if not _may(pool.memory_dir, os.X_OK):
         return  # said of the memory folder itself
-    for folder in (private, private / "replaced", private / "replaced-archive"):
+    desk, archive_desk = Desk.of(pool), Desk.of_archive(pool)
+    snapshots = (folder for each in (desk, archive_desk) for folder in (each.snapshots.parent, each.snapshots))
+    for folder in dict.fromkeys((desk.folder, *snapshots)):
         if os.path.lexists(folder) and not folder.is_dir():
             yield RefusedError(folder, "it is not a folder", "Move it away: Coldspark keeps its own files there.")
             return
         if folder.is_dir() and not _may(folder, os.R_OK | os.W_OK | os.X_OK):
             yield RefusedError(folder, "it is read-only for this user", "Run as its owner, or correct its owner, mode or mount.")
             return
-    for file in (private / "lock", private / JOURNAL, private / "batches.jsonl"):
+    for file in (desk.lock, desk.journal, desk.batches):
         if os.path.lexists(file) and not (stat.S_ISREG((found := file.lstat()).st_mode) and found.st_nlink == 1):
             yield RefusedError(file, "it is not a regular file of its own", "Move it away, then run again.")
 

@@ -8,11 +8,11 @@ from typing import Literal
 
 from compactor.plan import Planned, fitting_windows, size_after
 from compactor.survey import Survey, over_target, tier_size
-from models.entry import readable
 from models.log import parse
 from models.memory_file import read_bytes, state_of
 from models.results import ArchiveSize, CompactResult, DecisionView, FileWarning, TierSize
 from models.snapshot import PoolSnapshot
+from models.text import readable
 from models.views import file_warnings
 
 Status = Literal["compacted", "already-compact", "nothing-to-archive", "planned"]

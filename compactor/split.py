@@ -21,7 +21,7 @@ from compactor.journal import Desk
 from compactor.lock import held
 from compactor.moving import Move
 from compactor.places import check_places, check_private
-from models.entry import Entry, readable
+from models.entry import Entry
 from models.errors import MissingFileError, RefusedError
 from models.log import parse
 from models.memory_file import read_bytes, state_of
@@ -29,6 +29,7 @@ from models.pool import Pool, quarter, real
 from models.results import ArchiveSize, FileWarning, SplitOff, SplitResult
 from models.settings import Settings
 from models.snapshot import read_pool
+from models.text import readable
 from models.views import whole_file_warnings
 
 

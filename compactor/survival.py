@@ -10,9 +10,10 @@ import unicodedata
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from models.entry import Entry, decode
+from models.entry import Entry
 from models.errors import BrokenSurvivalLogError, UnreadableFileError
 from models.memory_file import read_bytes
+from models.text import decode
 
 _ALIVE = re.compile(r"(?<![^\W_])alive(?![^\W_])")
 _CELL = re.compile(r"(?<!\\)\|")

@@ -10,13 +10,14 @@ from typing import Any
 
 from compactor.batch import noted
 from compactor.journal import Desk
-from models.entry import Entry, readable
+from models.entry import Entry
 from models.errors import MissingFileError
 from models.log import BATCH_HEADING, Prose, batches
 from models.memory_file import read_bytes
 from models.pool import Pool, real
 from models.results import FileWarning, VerifiedFile, VerifyResult
 from models.snapshot import PoolSnapshot, TierFile, read_pool
+from models.text import readable
 from models.views import whole_file_warnings
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from indexer import words
 from indexer.database import Database
 from indexer.passages import Passage
-from models.entry import decode, readable
 from models.pool import Tier
 from models.query import Filters
 from models.results import EntryView
 from models.snapshot import PlacedEntry
+from models.text import decode, readable
 from models.views import entry_view
 
 if TYPE_CHECKING:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from indexer.embedder import Embedder
-from models.entry import Entry, bracket_groups, decode
+from models.entry import Entry
+from models.heading import bracket_groups
+from models.text import decode
 
 PASSAGE_RULES = 2
 """Goes up whenever the same entry would give other passages."""

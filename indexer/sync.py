@@ -21,11 +21,11 @@ from indexer.chroma import Metadata, Record, VectorStore
 from indexer.embedder import Embedder
 from indexer.passages import Passage, cut
 from indexer.vectors import VectorCache, cache_key
-from models.entry import readable
 from models.errors import UnreadableFileError
 from models.pool import TIERS, Tier
 from models.results import FileWarning, IndexedEntries, IndexResult
 from models.snapshot import PlacedEntry, PoolSnapshot, numbered
+from models.text import readable
 from models.views import entry_view
 
 _EMBED_AT_ONCE = 64

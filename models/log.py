@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.entry import BOM, Entry, Warned, decode, heading_text, parse_heading, readable
+from models.entry import Entry, Warned
+from models.heading import heading_text, parse_heading
 from models.markdown import Block, Lines, blocks
+from models.text import BOM, decode, readable
 
 BATCH_HEADING = re.compile(
     rb"^## Archived (\d{4}-\d{2}-\d{2}) \xe2\x80\x94 (\d+) entries \(date range: (\S+) to (\S+)\)[ \t]*\r?$", re.MULTILINE

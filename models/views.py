@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models.entry import is_utf8, readable
 from models.results import EntryResult, EntryView, FileWarning
 from models.snapshot import PlacedEntry, PoolSnapshot
+from models.text import is_utf8, readable
 
 
 def entry_view(placed: PlacedEntry) -> EntryView:

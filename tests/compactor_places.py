@@ -77,3 +77,20 @@ def other_file_system(here: Path) -> Iterator[Path]:
         pytest.skip("there is no second file system to write to")
     with tempfile.TemporaryDirectory(dir=others[0]) as name:
         yield Path(name)
+
+
+def stub(path: Path) -> None:
+    """As iCloud does it: the file goes, a small hidden one comes."""
+    path.unlink(missing_ok=True)
+    path.with_name(f".{path.name}.icloud").write_bytes(b"bplist00\xd4")
+
+
+def hollow(path: Path) -> None:
+    """As other services do it: the size stays, the content goes."""
+    path.write_bytes(b"")
+    os.truncate(path, 6000)
+    if path.stat().st_blocks:
+        pytest.skip("this file system has no sparse files")
+
+
+EVICT = pytest.mark.parametrize("evict", [stub, hollow])

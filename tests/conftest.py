@@ -11,6 +11,7 @@ import pytest
 from indexer.embedder import Embedder, find_embedder
 from models.pool import Pool
 from models.settings import BUNDLED_MODEL
+from tests.compactor_processes import NO_SWAP, Whole
 
 
 def pytest_configure() -> None:
@@ -44,3 +45,15 @@ def model() -> Embedder:
     embedder = find_embedder(BUNDLED_MODEL)
     embedder.load()
     return embedder
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """An undisturbed compaction where two files can change names."""
+    return Whole.seen(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="session")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """One where they cannot."""
+    return Whole.seen(tmp_path_factory.mktemp("linked"), NO_SWAP)

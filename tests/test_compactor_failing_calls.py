@@ -14,18 +14,6 @@ pytestmark = needs_strace
 ERRORS = {"rename": "EACCES", "sync": "EIO", "write": "ENOSPC", "link": "EACCES", "unlink": "EACCES", "truncate": "EIO", "mkdir": "ENOSPC"}
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """Where two files can change names."""
-    return Whole.seen(tmp_path_factory.mktemp("whole"))
-
-
-@pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """Where they cannot."""
-    return Whole.seen(tmp_path_factory.mktemp("linked"), NO_SWAP)
-
-
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
 @pytest.mark.parametrize("group", [g for g in GROUPS if g != "link"])
 def test_a_failing_call_leaves_both_tiers_whole(tmp_path: Path, whole: Whole, group: str, *, lasting: bool) -> None:

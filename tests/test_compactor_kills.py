@@ -32,18 +32,6 @@ from tests.samples import delve
 pytestmark = needs_strace
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """Where two files can change names."""
-    return Whole.seen(tmp_path_factory.mktemp("whole"))
-
-
-@pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """Where they cannot."""
-    return Whole.seen(tmp_path_factory.mktemp("linked"), NO_SWAP)
-
-
 def check_nothing_is_lost(pool: Pool, whole: Whole, at: object) -> None:
     """Every entry is in a tier, and the old archive begins the new one."""
     assert whole.entries - everywhere(pool) == Counter(), at

@@ -15,26 +15,9 @@ from models.errors import EvictedFileError
 from models.pool import Pool
 from models.snapshot import read_pool
 from tests.compactor_disks import MIXED, MIXED_AFTER, OLD_ARCHIVE, lay, request, tree
-from tests.compactor_places import Failure, compacted, doctor_says, ending, parted, refused_untouched
+from tests.compactor_places import EVICT, Failure, compacted, doctor_says, ending, parted, refused_untouched, stub
 
 SHARD = "dream-sparks-archive-2026-Q2.md"
-
-
-def _stub(path: Path) -> None:
-    """As iCloud does it: the file goes, a small hidden one comes."""
-    path.unlink(missing_ok=True)
-    path.with_name(f".{path.name}.icloud").write_bytes(b"bplist00\xd4")
-
-
-def _hollow(path: Path) -> None:
-    """As other services do it: the size stays, the content goes."""
-    path.write_bytes(b"")
-    os.truncate(path, 6000)
-    if path.stat().st_blocks:
-        pytest.skip("this file system has no sparse files")
-
-
-EVICT = pytest.mark.parametrize("evict", [_stub, _hollow])
 
 
 def sentence(what: str, path: Path) -> str:
@@ -123,5 +106,5 @@ def test_a_linked_tier_whose_target_is_evicted(pool: Pool, tmp_path: Path) -> No
     (tmp_path / "cloud").mkdir()
     pool.archive.rename(tmp_path / "cloud" / "cold.md")
     pool.archive.symlink_to(tmp_path / "cloud" / "cold.md")
-    _stub(tmp_path / "cloud" / "cold.md")
+    stub(tmp_path / "cloud" / "cold.md")
     assert refused_untouched(pool, compacted, pool.archive).code == 3

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.entry import Heading, decode, is_utf8, parse_heading, readable
+from models.heading import Heading, parse_heading
 from models.log import parse
+from models.text import decode, is_utf8, readable
 
 NO_DATE = "the heading has no (YYYY-MM-DD) date"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from models.query import RecallRequest
 from models.settings import Settings
 from service import operations
 from service.local import LocalBackend
+from tests.compactor_places import EVICT
 from tests.fakes import FakeEmbedder
 from tests.samples import HEADER, KILN, TIDE, delve, log
 from tests.service_support import settings_for, tree
@@ -22,19 +22,6 @@ ARCHIVE = b"# Dream Sparks Archive\n\n## Archived 2026-05-01 \xe2\x80\x94 1 entr
 )
 
 
-def _stub(path: Path) -> None:
-    path.unlink()
-    path.with_name(f".{path.name}.icloud").write_bytes(b"bplist00")
-
-
-def _hollow(path: Path) -> None:
-    path.write_bytes(b"")
-    os.truncate(path, 6000)
-    if path.stat().st_blocks:
-        pytest.skip("this file system has no sparse files")
-
-
-EVICT = pytest.mark.parametrize("evict", [_stub, _hollow])
 TIER = pytest.mark.parametrize("name", ["dream-sparks.md", "dream-sparks-archive.md"])
 
 
