@@ -64,6 +64,11 @@ def _of_private(pool: Pool) -> Iterator[ColdsparkError]:
         if folder.is_dir() and not _may(folder, os.R_OK | os.W_OK | os.X_OK):
             yield RefusedError(folder, "it is read-only for this user", "Run as its owner, or correct its owner, mode or mount.")
             return
+    for each in (desk, archive_desk):
+        folder = each.snapshots if each.snapshots.is_dir() else each.snapshots.parent
+        beside, source = state_of(folder), state_of(each.source)
+        if beside and source and beside.dev != source.dev:
+            yield RefusedError(folder, "it lies on another file system than the tiers", "Make it an ordinary folder beside them.")
     for file in (desk.lock, desk.journal, desk.batches):
         if os.path.lexists(file) and not (stat.S_ISREG((found := file.lstat()).st_mode) and found.st_nlink == 1):
             yield RefusedError(file, "it is not a regular file of its own", "Move it away, then run again.")
@@ -119,10 +124,6 @@ def _of_replaced(path: Path, found: os.stat_result) -> Iterator[ColdsparkError]:
             path, f"it belongs to uid {found.st_uid}, gid {found.st_gid}, which this user cannot give to a new file",
             "Run as its owner.",
         )  # fmt: skip
-    private = real(path).parent / ".coldspark"
-    for folder in (private, private / "replaced", private / "replaced-archive"):
-        if folder.is_dir() and folder.stat().st_dev != found.st_dev:
-            yield RefusedError(folder, "it lies on another file system than the tiers", "Make it an ordinary folder beside them.")
     if str(real(path)) in mount_points():
         yield RefusedError(
             path, "this single file is mounted from elsewhere, so it cannot be replaced here", "Mount the folder that holds it instead."

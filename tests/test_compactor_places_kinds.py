@@ -13,7 +13,7 @@ import pytest
 from models.pool import Pool
 from models.snapshot import read_pool
 from tests.compactor_disks import MIXED, MIXED_AFTER, OLD_ARCHIVE, everywhere, lay, tree
-from tests.compactor_places import Failure, compacted, doctor_says, parted, refused_untouched
+from tests.compactor_places import Failure, compacted, doctor_says, other_file_system, parted, refused_untouched
 
 SHARD = "dream-sparks-archive-2026-Q2.md"
 
@@ -153,3 +153,13 @@ def test_a_look_alike_that_is_no_file_is_named_and_not_opened(pool: Pool, make: 
     assert sum(str(copy) in sentence for sentence in doctor_says(pool, "warning")) == 1
     assert compacted(pool).code == 0
     assert tree(copy.parent)[str(copy)] == before
+
+
+def test_a_private_folder_on_another_file_system_is_refused_before_any_write(pool: Pool) -> None:
+    """A link that leads there is found even while nothing lies in it, since no replaced file could be moved to it."""
+    lay(pool, archive=OLD_ARCHIVE)
+    with other_file_system(pool.memory_dir) as folder:
+        pool.private_dir.symlink_to(folder)
+        for act in (compacted, parted):
+            assert refused_untouched(pool, act, pool.private_dir).code == 5
+        assert list(folder.iterdir()) == []
