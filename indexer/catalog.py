@@ -14,6 +14,7 @@ import numpy as np
 from indexer import words
 from indexer.database import Database
 from indexer.passages import Passage
+from models.entry import Entry
 from models.pool import Tier
 from models.query import Filters
 from models.results import EntryView
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 
     RowIds = NDArray[np.int64]
 
-FORMAT = "2"
+FORMAT = "3"
 """Of the tables below; a catalog of another format is built anew."""
 
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS entry (
-    row INTEGER PRIMARY KEY, pool TEXT NOT NULL, id TEXT NOT NULL, version TEXT NOT NULL, tier TEXT NOT NULL, file TEXT NOT NULL,
+    row INTEGER PRIMARY KEY AUTOINCREMENT, pool TEXT NOT NULL, id TEXT NOT NULL,
+    version TEXT NOT NULL, tier TEXT NOT NULL, file TEXT NOT NULL,
     kind TEXT NOT NULL, verdict TEXT, signal TEXT, day INTEGER, sources TEXT NOT NULL, length INTEGER NOT NULL,
     view TEXT NOT NULL, text BLOB NOT NULL, UNIQUE (pool, id));
 CREATE INDEX IF NOT EXISTS entry_id ON entry (id);
@@ -44,9 +46,13 @@ CREATE TABLE IF NOT EXISTS passage (
     row INTEGER NOT NULL, ordinal INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, key BLOB NOT NULL,
     PRIMARY KEY (row, ordinal)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS surplus (tier TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (tier, record)) WITHOUT ROWID;
-CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5(title, body, tokenize="{words.TOKENIZER}");
+CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5(title, essence, body, tokenize="{words.TOKENIZER}");
 CREATE VIRTUAL TABLE IF NOT EXISTS posting USING fts5vocab(word, 'instance')
 """
+_ESSENCE = frozenset({"connection", "core pattern"})
+"""Fields that say what a spark is about."""
+_WEIGHT = "CASE col WHEN 'title' THEN 1.5 WHEN 'essence' THEN 1.0 ELSE 0.5 END"
+"""What one occurrence of a word counts; the title's words stand in the body too, so that they count 2."""
 _IN = "(SELECT value FROM json_each(?))"
 
 
@@ -100,6 +106,8 @@ class Catalog(Database):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA)
+        self.revision = 0
+        """Goes up with every change of the entries."""
 
     # What there is
 
@@ -137,31 +145,42 @@ class Catalog(Database):
         rows = self.db.execute(f"SELECT row FROM entry e WHERE {' AND '.join(clauses)} ORDER BY row", values)
         return np.fromiter((r[0] for r in rows), np.int64)
 
-    def lengths(self) -> tuple[RowIds, RowIds]:
-        """Every entry's row and length in words, by row."""
-        rows = np.array(self.db.execute("SELECT row, length FROM entry ORDER BY row").fetchall(), np.int64).reshape(-1, 2)
-        return rows[:, 0], rows[:, 1]
+    def population(self) -> RowIds:
+        """Every entry's row, length in words, day (YYYYMMDD, 0 without one) and passages: shape (entries, 4), by row."""
+        found = self.db.execute(
+            "SELECT row, length, ifnull(day, 0), count(ordinal) FROM entry LEFT JOIN passage USING (row) GROUP BY row ORDER BY row"
+        ).fetchall()
+        return np.array(found, np.int64).reshape(-1, 4)
 
-    def postings(self, term: str) -> tuple[RowIds, RowIds]:
-        """Rows of the entries that hold *term*, and how often."""
-        found = self.db.execute("SELECT doc, count(*) FROM posting WHERE term = ? GROUP BY doc", (term,)).fetchall()
-        rows = np.array(found, np.int64).reshape(-1, 2)
-        return rows[:, 0], rows[:, 1]
+    def row_names(self) -> dict[str, int]:
+        """Entry rows by the part of a record's id that names the entry."""
+        return {f"{pool}/{entry_id}": row for pool, entry_id, row in self.db.execute("SELECT pool, id, row FROM entry")}
+
+    def record_names(self, rows: Iterable[int]) -> dict[Tier, list[str]]:
+        """The ids of the records of these entries, by tier."""
+        found = self.db.execute(
+            f"SELECT tier, pool || '/' || id || '#' || ordinal FROM entry JOIN passage USING (row) WHERE row IN {_IN}", (_json(rows),)
+        )
+        names: dict[Tier, list[str]] = {}
+        for tier, name in found:
+            names.setdefault(tier, []).append(name)
+        return names
+
+    def postings(self, term: str) -> tuple[RowIds, NDArray[np.float64]]:
+        """Rows of the entries that hold *term*, ascending, and how often, weighted by field."""
+        found = self.db.execute(f"SELECT doc, sum({_WEIGHT}) FROM posting WHERE term = ? GROUP BY doc", (term,)).fetchall()
+        both = np.array(found, np.float64).reshape(-1, 2)
+        return both[:, 0].astype(np.int64), both[:, 1]
+
+    def holding(self, phrase: str) -> RowIds:
+        """Rows of the entries in which the words of *phrase* stand side by side, ascending."""
+        quoted = '"' + words.normalised(phrase).replace('"', " ").replace("\0", " ") + '"'
+        return np.fromiter((r[0] for r in self.db.execute("SELECT rowid FROM word WHERE word MATCH ? ORDER BY rowid", (quoted,))), np.int64)
 
     def passages_of(self, rows: Iterable[int]) -> list[StoredPassage]:
         """All passages of these entries, in order."""
         found = self.db.execute(f"SELECT * FROM passage WHERE row IN {_IN} ORDER BY row, ordinal", (_json(rows),))
         return [StoredPassage(*row) for row in found]
-
-    def by_record(self, ids: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], int]:
-        """Entry rows by (pool, id, ordinal), for those that the catalog has."""
-        keys = {(pool, entry_id) for pool, entry_id, _ in ids}
-        wanted = _json(entry_id for _, entry_id in keys)
-        rows = {
-            (pool, entry_id): row
-            for pool, entry_id, row in self.db.execute(f"SELECT pool, id, row FROM entry WHERE id IN {_IN}", (wanted,))
-        }
-        return {key: rows[key[:2]] for key in ids if key[:2] in rows}
 
     def names(self, rows: Iterable[int]) -> dict[int, tuple[Tier, str, str]]:
         """Tier, pool and id of entries, by row."""
@@ -217,6 +236,7 @@ class Catalog(Database):
                     (placed.tier, view.file, view.model_dump_json(), placed.pool, placed.id),
                 )
             db.executemany("INSERT OR IGNORE INTO surplus VALUES (?, ?)", surplus)
+        self.revision += 1
 
     def surplus(self) -> list[tuple[Tier, str]]:
         """Records that the vector store may drop."""
@@ -237,12 +257,11 @@ def read_known(db: sqlite3.Connection) -> dict[tuple[str, str], Known]:
 def _write_entry(db: sqlite3.Connection, item: Indexed) -> None:
     placed, e = item.placed, item.placed.entry
     view = entry_view(placed)
-    text = readable(decode(e.text))
-    body = words.normalised(text)
+    essence, body = _parts(e)
     values = {
         "version": e.version, "tier": placed.tier, "file": view.file, "kind": words.folded(view.kind), "verdict": view.verdict,
         "signal": words.folded(view.signal) if view.signal else None, "day": as_day(e.date),
-        "sources": sources_of(view), "length": words.count(body),
+        "sources": sources_of(view), "length": words.count(essence) + words.count(body),
         "view": view.model_dump_json(), "text": e.text,
     }  # fmt: skip
     names = ", ".join(values)
@@ -254,7 +273,17 @@ def _write_entry(db: sqlite3.Connection, item: Indexed) -> None:
         db.execute(statement, (row,))
     db.executemany("INSERT OR IGNORE INTO tag VALUES (?, ?)", [(words.folded(t), row) for t in view.tags])
     db.executemany("INSERT INTO passage VALUES (?, ?, ?, ?, ?)", [(row, p.ordinal, p.start, p.end, key) for p, key in item.passages])
-    db.execute("INSERT INTO word (rowid, title, body) VALUES (?, ?, ?)", (row, words.normalised(view.title), body))
+    db.execute("INSERT INTO word (rowid, title, essence, body) VALUES (?, ?, ?, ?)", (row, words.normalised(view.title), essence, body))
+
+
+def _parts(entry: Entry) -> tuple[str, str]:
+    """The words of the fields that say what a spark is about, and those of all the rest of it."""
+    text = decode(entry.text)
+    spans = [(start, end) for name, _, start, end in entry.field_spans if name.casefold() in _ESSENCE]
+    borders = [0, *(border for span in spans for border in span), len(text)]
+    rest = zip(borders[::2], borders[1::2], strict=True)
+    essence, body = ("\n".join(readable(text[a:b]) for a, b in ranges) for ranges in (spans, rest))
+    return words.normalised(essence), words.normalised(body)
 
 
 def as_day(date: dt.date | None) -> int | None:
@@ -265,7 +294,7 @@ def as_day(date: dt.date | None) -> int | None:
 def sources_of(view: EntryView) -> str:
     """What the `source` filter looks into: the Source and Sources fields, folded."""
     found = [value for name, value in view.fields.items() if name.casefold() in ("source", "sources")]
-    return words.normalised("\n".join(found)).casefold()
+    return words.plain("\n".join(found))
 
 
 def _where(f: Filters) -> tuple[list[str], list[str | int]]:
@@ -285,7 +314,7 @@ def _clauses(f: Filters) -> Iterator[tuple[str, str | int]]:
     if f.tags is not None:
         yield f"EXISTS (SELECT 1 FROM tag t WHERE t.row = e.row AND t.tag IN {_IN})", _json(f.tags)
     if f.source is not None:
-        yield "instr(e.sources, ?)", words.normalised(f.source).casefold()
+        yield "instr(e.sources, ?)", words.plain(f.source)
     if f.since is not None:
         yield "e.day >= ?", as_day(f.since) or 0
     if f.until is not None:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from indexer.legibility import Legibility
 from models.errors import ModelChangedError, ModelMissingError
 from models.settings import BUNDLED_MODEL
 
@@ -51,6 +52,9 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Vectors:
         """Embedding of a question: float32, shape (dimensions,)."""
+
+    def legible(self, text: str) -> float:
+        """How much of *text* the model can read, from 0 to 1."""
 
     def load(self) -> None:
         """Loads the model now. Raises ModelMissingError, ModelChangedError."""
@@ -138,6 +142,17 @@ class SentenceTransformerEmbedder:
         query: Vectors = vectors[0]
         return query
 
+    def legible(self, text: str) -> float:
+        """The share of the text's letters, digits and symbols that the model can read, from 0 to 1."""
+        tokenizer = self._model.tokenizer
+        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False)
+        tokens = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        return self._legibility.share(text, [offsets for token, offsets in tokens if token != tokenizer.unk_token_id])
+
+    @cached_property
+    def _legibility(self) -> Legibility:
+        return Legibility(self._model.tokenizer.get_vocab)
+
     def load(self) -> None:
         """Loads the model now, and warms it up. Raises ModelMissingError, ModelChangedError."""
         if "_model" not in self.__dict__:
@@ -169,6 +184,10 @@ class UnavailableEmbedder:
         raise self.error
 
     def embed_query(self, text: str) -> Vectors:
+        """Raises ModelMissingError."""
+        raise self.error
+
+    def legible(self, text: str) -> float:
         """Raises ModelMissingError."""
         raise self.error
 

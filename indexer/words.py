@@ -1,31 +1,58 @@
-"""Words as the lexical arm sees them: normalised, stemmed by SQLite's FTS5, without stop words in queries."""
+"""Words as the lexical arm sees them: normalised, irregular forms made regular, stemmed by SQLite's FTS5."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
 import unicodedata
+from collections.abc import Sequence
+from typing import Literal
 
-TOKENIZER = "porter unicode61 remove_diacritics 2 categories 'L* N* Co So Mn Mc'"
+from indexer.irregular import regular
 
-# Scripts written without spaces are searched character by character, emoji one by one.
-_SINGLE = re.compile(
-    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2190-\u2bff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U0001f000-\U0001faff\U00020000-\U0003134f])"
-)
+_CHARACTERS = "unicode61 remove_diacritics 2 categories 'L* N* Co So Mn Mc'"
+TOKENIZER = f"porter {_CHARACTERS}"
+
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+UNSPACED = re.compile(f"[{_UNSPACED}]")
+"""A character of a script that is written without spaces, and so is searched character by character."""
 
 _STOP_WORDS = (
     "a about after again all also am an and any are as at be because been before being between both but by can could did do does"
     " doing down during each few for from further had has have having he her here hers him his how i if in into is it its itself"
-    " just let me more most my no nor not now of off on once one only or other our out over own same shall she should so some such"
+    " just let me more most my no nor not now of off on once one only or other our out over own same shall she should since so some such"
     " than that the their them then there these they this those through to too under until up us very was we were what when where"
     " which while who whom whose why will with would you your"
 )
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 
+_CONTRACTED = re.compile(r"(?<=\w)['’](?:s|d|ll|re|ve|m)\b")  # noqa: RUF001 - the apostrophe people type
+_NEGATED = re.compile(r"\b\w+n['’]t\b")  # noqa: RUF001
+
+
+class _Apart(dict[int, str]):
+    """For `str.translate`: symbols, emoji and characters of unspaced scripts with blanks around them."""
+
+    def __missing__(self, code: int) -> str:
+        c = chr(code)
+        alone = unicodedata.category(c) in ("So", "Co") or UNSPACED.match(c)
+        self[code] = found = f" {c} " if alone else c
+        return found
+
+
+_APART = _Apart({0xFE0E: "", 0xFE0F: "", 0xFFFD: " "})
+"""How an emoji is drawn says nothing; U+FFFD stands for what could not be read."""
+
+
+def plain(text: str) -> str:
+    """*text* composed (NFKC) and in one case."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
 
 def normalised(text: str) -> str:
-    """*text* composed (NFKC), in one case, with single characters of unspaced scripts and emoji set apart."""
-    return _SINGLE.sub(r" \1 ", unicodedata.normalize("NFKC", text).casefold())
+    """*text* `plain`, irregular forms made regular, symbols and characters of unspaced scripts set apart."""
+    found = regular(plain(text))
+    return found if found.isascii() else found.translate(_APART)
 
 
 def folded(text: str) -> str:
@@ -39,22 +66,34 @@ def count(text: str) -> int:
 
 
 class Stemmer:
-    """Gives the terms under which FTS5 files a query's words; for one thread."""
+    """Gives the terms under which FTS5 files a text's words; for one thread."""
 
     def __init__(self) -> None:
         self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._db.execute(f'CREATE VIRTUAL TABLE query USING fts5(text, tokenize="{TOKENIZER}")')
-        self._db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(query, 'instance')")
+        for table, tokenizer in (("plain", _CHARACTERS), ("stemmed", TOKENIZER)):
+            self._db.execute(f'CREATE VIRTUAL TABLE {table} USING fts5(text, tokenize="{tokenizer}")')
+            self._db.execute(f"CREATE VIRTUAL TABLE {table}_terms USING fts5vocab({table}, 'instance')")
+
+    def sequence(self, text: str) -> list[str]:
+        """The terms of *text* in order, each as often as it stands there."""
+        return [term for _, term in self._filed("stemmed", [normalised(text)])]
 
     def terms(self, text: str) -> list[str]:
-        """The query's distinct terms in order, stop words left out unless there is nothing else."""
-        plain = normalised(text)
-        words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*|\S", plain)  # noqa: RUF001 - the apostrophe people type
-        content = [w for w in words if w.casefold() not in STOP_WORDS]
-        return self._stems(" ".join(content)) or self._stems(plain)
+        """The distinct terms of *text* in order, stop words left out unless there is nothing else."""
+        return list(self.written(text))
 
-    def _stems(self, text: str) -> list[str]:
-        self._db.execute("DELETE FROM query")
-        self._db.execute("INSERT INTO query VALUES (?)", (text,))
-        rows = self._db.execute("SELECT term, min(offset) FROM terms GROUP BY term ORDER BY 2")
-        return [term for term, _ in rows]
+    def written(self, text: str) -> dict[str, str]:
+        """The terms of *text*, as `terms` gives them, and the word that each is written as, in lower case."""
+        whole = _CONTRACTED.sub(" ", _NEGATED.sub(" not ", normalised(text)))
+        words = list(dict.fromkeys(word for _, word in self._filed("plain", [whole])))
+        content = [word for word in words if word not in STOP_WORDS] or words
+        found: dict[str, str] = {}
+        for number, term in self._filed("stemmed", content):
+            found.setdefault(term, content[number])
+        return found
+
+    def _filed(self, table: Literal["plain", "stemmed"], texts: Sequence[str]) -> list[tuple[int, str]]:
+        """(number of the text, token) of every token, in order."""
+        self._db.execute(f"DELETE FROM {table}")
+        self._db.executemany(f"INSERT INTO {table} (rowid, text) VALUES (?, ?)", enumerate(texts))
+        return self._db.execute(f"SELECT doc, term FROM {table}_terms WHERE term != '' ORDER BY doc, offset").fetchall()

@@ -86,7 +86,10 @@ class Filters(BaseModel):
 
 
 class RecallRequest(BaseModel):
-    """A question to both tiers. `limit` counts entries; more than there are gives all there are."""
+    """A question to both tiers. `limit` counts entries; more than there are gives all there are.
+
+    `explain` adds to each hit what its score is made of, and to the answer the next few entries that just missed it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -94,4 +97,5 @@ class RecallRequest(BaseModel):
     mode: Mode = "hybrid"
     limit: Annotated[int, Field(ge=1, strict=True)] = 10
     text: TextForm = "full"
+    explain: Annotated[bool, Field(strict=True)] = False
     filters: Filters = Filters()

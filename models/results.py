@@ -219,6 +219,29 @@ class PassageView(Result):
     end: int
 
 
+class MatchedPart(Result):
+    """A term, phrase or date of the question: what share of the question's information it gave, and could have given at most."""
+
+    name: str
+    share: float
+    most: float
+
+
+class Explanation(Result):
+    """What a score is made of.
+
+    `meaning` is the cosine of the hit's passage, None where only words counted, times `legible`: how much of the question
+    the model could read. `words` is the share of the question's information that was literally there, made of `matched`;
+    of `missing` the entry has nothing.
+    """
+
+    meaning: float | None
+    legible: float
+    words: float
+    matched: list[MatchedPart]
+    missing: list[str]
+
+
 class Hit(Result):
     """One entry found; `text` is verbatim, a preview, or absent, as asked for."""
 
@@ -238,16 +261,18 @@ class Hit(Result):
     signal: str | None
     text: str | None
     passage: PassageView | None
+    explanation: Explanation | None = None
 
 
 class RecallResult(Result):
-    """`recall`. Scores lie in 0 to 1, higher is better; they compare within one mode."""
+    """`recall`. Scores lie in 0 to 1, higher is better; they compare within one mode. `near_misses` come after the limit."""
 
     query: str
     mode: Literal["hybrid", "semantic", "lexical"]
     degraded: str | None
     stale: str | None
     hits: list[Hit]
+    near_misses: list[Hit] | None = None
     took_ms: float
 
 

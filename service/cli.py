@@ -255,13 +255,14 @@ def index(call: Call, *, rebuild: bool, dry_run: bool) -> None:
 @click.option("--mode", type=click.Choice(["hybrid", "semantic", "lexical"]), default="hybrid", show_default=True)
 @click.option("--limit", type=int, default=10, show_default=True)
 @click.option("--text", type=_FORMS, default=None, help="How much of each entry to give (full in JSON, else preview).")
-def recall(call: Call, query: str, mode: str, limit: int, text: str | None, **filters: Any) -> None:
+@click.option("--explain", is_flag=True, help="Say what each score is made of, and what just missed.")
+def recall(call: Call, query: str, mode: str, limit: int, text: str | None, *, explain: bool, **filters: Any) -> None:
     """Find entries by meaning and by words, in both tiers."""
     from service.wiring import backend
 
     form = text or ("full" if call.as_json else "preview")
     chosen = {name: value for name, value in filters.items() if value not in (None, ())}
-    request = _recall_request({"query": query, "mode": mode, "limit": limit, "text": form, "filters": chosen})
+    request = _recall_request({"query": query, "mode": mode, "limit": limit, "text": form, "explain": explain, "filters": chosen})
     with backend(call.settings()) as found:
         result = found.recall(request)
     call.show(result, "recall")

@@ -17,6 +17,7 @@ from models.results import (
     DoctorResult,
     EntriesResult,
     EntryResult,
+    Explanation,
     FileWarning,
     Hit,
     IndexResult,
@@ -192,11 +193,10 @@ def recall(result: RecallResult) -> str:
     head = "".join(click.style(f"! {note}\n", fg="yellow") for note in notes)
     if not result.hits:
         return head + "No entry passes the filters.\n"
-    return (
-        head
-        + "\n".join(_hit(n, h, result.query) for n, h in enumerate(result.hits, 1))
-        + f"\n{len(result.hits)} hits in {result.took_ms:.0f} ms\n"
-    )
+    shown = [_hit(n, h, result.query) for n, h in enumerate([*result.hits, *(result.near_misses or [])], 1)]
+    if result.near_misses:
+        shown.insert(len(result.hits), click.style("Just missed:\n", bold=True))
+    return head + "\n".join(shown) + f"\n{len(result.hits)} hits in {result.took_ms:.0f} ms\n"
 
 
 def _hit(number: int, h: Hit, query: str) -> str:
@@ -209,7 +209,18 @@ def _hit(number: int, h: Hit, query: str) -> str:
     ]
     if shown := _excerpt(_readable(h.passage.text if h.passage else h.text or ""), query):
         lines.append(textwrap.indent(textwrap.fill(textwrap.shorten(shown, 280, placeholder=" …"), _width() - 6), "    "))
+    if h.explanation:
+        lines.append(click.style(textwrap.indent(textwrap.fill(_why(h.explanation), _width() - 6), "    "), fg="cyan"))
     return "\n".join(lines) + "\n"
+
+
+def _why(e: Explanation) -> str:
+    """What a score is made of, in words."""
+    meaning = "meaning not asked" if e.meaning is None else f"meaning {e.meaning:.2f}"
+    legible = f" (the model reads {e.legible:.0%} of the question)" if e.meaning is not None and e.legible < 1 else ""
+    matched = ", ".join(f"{part.name} {part.share:.2f} of {part.most:.2f}" for part in e.matched)
+    missing = f"; without {', '.join(e.missing)}" if e.missing else ""
+    return f"{meaning}{legible} · words {e.words:.2f}{': ' if matched else ''}{matched}{missing}"
 
 
 def _readable(text: str) -> str:

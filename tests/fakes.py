@@ -40,6 +40,10 @@ class FakeEmbedder:
         """Embeds a question."""
         return _direction(text)
 
+    def legible(self, text: str) -> float:
+        """All of it."""
+        return 1.0
+
     def load(self) -> None:
         """Nothing to load."""
         self.loaded = True

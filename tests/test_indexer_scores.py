@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from indexer import words
 from indexer.fusion import fuse
 from indexer.lexical import K1, B, bm25
+from indexer.postings import Postings, Scope
+from indexer.question import Question
 from indexer.vectors import VectorCache, cache_key
 from indexer.words import Stemmer
 from models.pool import Pool
@@ -53,20 +55,19 @@ def test_any_text_has_terms_and_a_count(text: str) -> None:
 
 
 @settings(deadline=None)
-@given(
-    st.dictionaries(st.integers(0, 9), st.floats(-1, 1)), st.dictionaries(st.integers(0, 9), st.floats(0, 1)),
-)  # fmt: skip
-def test_fused_scores_lie_in_0_to_1_for_whoever_is_known(cosine: dict[int, float], share: dict[int, float]) -> None:
-    """Each entry that either arm knows has a score in range, and more of either part never scores lower."""
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), max_size=9))
+def test_fused_scores_lie_in_0_to_1(pairs: list[tuple[float, float]]) -> None:
+    """Every score is in range, and more of either part never scores lower."""
+    cosine, share = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
     scores = fuse(cosine, share)
-    assert set(scores) == set(cosine) | set(share)
-    assert all(0 <= s <= 1 for s in scores.values())
-    assert all(fuse({**cosine, row: 1.0}, share)[row] >= s for row, s in scores.items())
+    assert all(0 <= s <= 1 for s in scores)
+    assert (fuse(np.ones(len(pairs)), share) >= scores).all()
+    assert (fuse(cosine, np.ones(len(pairs))) >= scores).all()
 
 
-def test_fusion_is_the_mean_of_both_parts() -> None:
-    """Cosine and the share of the query that was literally there weigh the same; a negative cosine counts as none."""
-    assert fuse({1: 0.5, 2: -0.3, 3: 0.4}, {1: 0.25, 4: 0.6}) == {1: 0.375, 2: 0.0, 3: 0.2, 4: 0.3}
+def test_fusion_is_a_mean_of_both_parts() -> None:
+    """The share of the query that was literally there weighs a little more than the cosine; a negative cosine counts as none."""
+    assert fuse(np.array([0.9, -0.3, 0.45, 0.0]), np.array([0.0, 0.0, 0.36, 0.9])).tolist() == pytest.approx([0.4, 0.0, 0.4, 0.5])
 
 
 def test_bm25_is_the_formula(pool: Pool, tmp_path: Path) -> None:
@@ -74,19 +75,22 @@ def test_bm25_is_the_formula(pool: Pool, tmp_path: Path) -> None:
     write_tiers(pool, log(delve("amber amber", "2026-05-01"), delve("amber salt", "2026-05-01"), delve("salt", "2026-05-01")), b"")
     bench = Bench(tmp_path / "state", [pool])
     bench.sync()
-    rows, lengths = bench.catalog.lengths()
-    found = bm25(bench.catalog, ["amber"], None)
+    postings = Postings(bench.catalog)
+    everyone = postings.population()
+    rows = everyone.rows
+    found = bm25(postings, Question(("amber",)), Scope(everyone, rows))
     assert found.rows.tolist() == rows[:2].tolist()
     idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
-    norm = 1 - B + B * lengths[0] / lengths.mean()
-    tf = 4  # two in the title, which the text holds once more
+    norm = 1 - B + B * everyone.lengths[0] / everyone.lengths.mean()
+    tf = 4  # two in the title, each of which counts twice
     assert found.scores[0] == pytest.approx(idf * tf * (K1 + 1) / (tf + K1 * norm))
     assert found.ceiling == pytest.approx(idf * (K1 + 1))
-    narrow = bm25(bench.catalog, ["amber", "absent"], rows[1:])
+    narrow = bm25(postings, Question(("amber", "absent")), Scope(everyone, rows[1:]))
     assert narrow.rows.tolist() == [rows[1]]
-    assert 0 < narrow.share()[int(rows[1])] < 1
-    assert bm25(bench.catalog, ["amber"], rows[:0]).share() == {}
-    assert bm25(bench.catalog, [], None).share() == {}
+    assert 0 < narrow.shares(rows.tolist())[1] < 1
+    assert narrow.shares(rows.tolist())[[0, 2]].tolist() == [0, 0]
+    assert bm25(postings, Question(("amber",)), Scope(everyone, rows[:0])).best(9) == []
+    assert bm25(postings, Question(), Scope(everyone, rows)).shares(rows.tolist()).tolist() == [0, 0, 0]
     bench.close()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from indexer.search import PREVIEW_CHARACTERS
+from indexer.hits import PREVIEW_CHARACTERS
 from models.pool import Pool, Tier
 from models.query import Filters, Mode, RecallRequest
 from models.results import Hit
