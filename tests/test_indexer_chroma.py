@@ -16,7 +16,8 @@ import httpx
 import numpy as np
 import pytest
 
-from indexer.chroma import COLLECTIONS, ChromaStore, Metadata, Record, VectorStore, open_embedded, open_server
+from indexer.chroma import COLLECTIONS, ChromaStore, Metadata, Record, VectorStore, open_embedded
+from indexer.chroma_server import open_server
 from models.pool import TIERS
 from tests.fakes import MemoryStore
 
