@@ -98,14 +98,14 @@ class EmbeddedHome:
             raise self.trouble
         if self._looking:
             raise StoreBusyError(str(self.folder))
-        return self._opened()
+        return self._opened(may_lose=False)
 
     def store_to_sync(self) -> VectorStore:
         """The store, for a sync; one that gave trouble is closed, probed, and set aside if need be. Raises StoreError."""
         if self.trouble is not None:
             self._let_go()
             self.trouble = None
-        return self._opened()
+        return self._opened(may_lose=True)
 
     def note(self, error: StoreError) -> None:
         """The store gave this error."""
@@ -128,21 +128,21 @@ class EmbeddedHome:
         if store is not None:
             store.close()
 
-    def _opened(self) -> VectorStore:
+    def _opened(self, *, may_lose: bool) -> VectorStore:
         with self._opening:
             if self._store is None:
-                self._store = self._open()
+                self._store = self._open(may_lose=may_lose)
             return self._store
 
-    def _open(self) -> VectorStore:
+    def _open(self, *, may_lose: bool) -> VectorStore:
         if not self.seal.holds:
-            self._check()
+            self._check(may_lose=may_lose)
             self._in_doubt(None)
         self.seal.take_off()
         return self._opener(self.folder)
 
-    def _check(self) -> None:
-        """Sees that what lies there may be opened. Raises StoreError."""
+    def _check(self, *, may_lose: bool) -> None:
+        """Sees that what lies there may be opened. Raises StoreError, also over damage unless an empty store will do."""
         self._wait_after_failures()
         if not self.folder.exists():
             return
@@ -157,6 +157,8 @@ class EmbeddedHome:
         if damage is not None:
             self._doubts = 0
             self._set_aside(damage)
+            if not may_lose:
+                raise StoreDamagedError(self.folder, damage, "it was set aside, and is filled again by the next sync")
 
     def _set_aside(self, damage: str) -> None:
         aside = self.folder.with_name("chroma.damaged")

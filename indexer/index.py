@@ -15,6 +15,7 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -51,6 +52,7 @@ class Index:
         self.catalog = Catalog(folder / "catalog.sqlite3")
         self.home: StoreHome = home or EmbeddedHome(folder, self.doubt)
         self._state = state_of(self.catalog.path)
+        self._suspicion = folder / "suspect"
         self._is_retired = False
 
     @property
@@ -82,6 +84,20 @@ class Index:
         self.catalog.set_meta("unfinished", "yes")
         if damage:
             self.catalog.set_meta("refill", damage)
+
+    def suspect(self) -> None:
+        """Notes, for whoever opens this generation next, that every text must be looked at."""
+        with suppress(OSError):
+            self._suspicion.touch()
+
+    def trust(self) -> None:
+        """Every text was looked at."""
+        self._suspicion.unlink(missing_ok=True)
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether somebody noted that."""
+        return self._suspicion.exists()
 
     @cached_property
     def search(self) -> Search:
@@ -145,17 +161,17 @@ class IndexFolder:
             self.vectors.close()
             del self.__dict__["vectors"]
 
-    def open(self, *, create: bool, thorough: bool = False) -> Index:
+    def open(self, *, create: bool) -> Index:
         """Opens the generation in use, or begins the first one. Raises IndexMissingError when there is none and *create* is false.
 
         One that another model, other passage rules or another format made is opened as outdated: `sync` builds a new one
-        beside it. A damaged one counts as none: it comes back from the Markdown. *thorough* reads every text to see that.
-        What rebuilds that died left behind is removed.
+        beside it. A damaged one counts as none: it comes back from the Markdown. What rebuilds that died left behind
+        is removed.
         """
         self._private(self.state_dir)
         folder = current_generation(self.state_dir)
         self._sweep(folder)
-        if folder is not None and (index := self._open(folder, thorough=thorough)) is not None:
+        if folder is not None and (index := self._open(folder)) is not None:
             return index
         if not create:  # a damaged one too: whoever may write begins anew
             raise IndexMissingError(self.folder)
@@ -164,14 +180,16 @@ class IndexFolder:
         self._sweep(index.folder)
         return index
 
-    def _open(self, folder: Path, *, thorough: bool) -> Index | None:
+    def _open(self, folder: Path) -> Index | None:
         index = None
         try:
-            thorough = thorough or (folder / "catalog.sqlite3-wal").exists()  # the last owner died
+            unclean = (folder / "catalog.sqlite3-wal").exists()  # the last owner died
             index = self._index(folder)
             index.catalog.check()
-            if thorough:
+            if unclean or index.is_suspect:
+                index.suspect()  # until this has passed
                 index.catalog.check_texts()
+                index.trust()
             index.outdated = self._mismatch(index.catalog)
         except sqlite3.DatabaseError as error:
             if index is not None:

@@ -51,7 +51,8 @@ def planned_sync(state_dir: Path, snapshots: Sequence[PoolSnapshot], wanted: dic
     *wanted* is what the index must have been made with: see `indexer.identity`.
     """
     known, rebuild = _known(state_dir, wanted)
-    changes = compare({} if rebuild else known, snapshots)
+    unread = any(snapshot.problems for snapshot in snapshots)  # then nothing is built anew
+    changes = compare({} if rebuild and not unread else known, snapshots)
     tiers = Counter(placed.tier for s in snapshots for placed in s.entries)
     return IndexResult(
         status="planned", entries=IndexedEntries(active=tiers["active"], archive=tiers["archive"]),

@@ -222,7 +222,6 @@ class Sync:
         self._recover_vectors(mender, is_thorough=in_doubt or self.vectors.is_in_doubt)
         if in_doubt or not (untouched or self._is_complete()):
             self.catalog.set_meta("unfinished", "yes")
-            self.catalog.set_meta("digest", "")
             mender.compare(self._store())
         self._settle(mender)
 

@@ -40,7 +40,7 @@ class VectorCache(Database):
         wanted = list(dict.fromkeys(keys))
         found: set[bytes] = set()
         for part, _ in _parts(wanted):
-            found.update(self.get(part))
+            found.update(_sound(self._rows(part))[0])
         return set(wanted) - found
 
     def absent(self, keys: Iterable[bytes]) -> set[bytes]:
@@ -54,28 +54,33 @@ class VectorCache(Database):
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
         """Embeddings by key; keys without one, or with a spoilt one, are left out."""
         found: dict[bytes, Vectors] = {}
-        for part, marks in _parts(keys):
-            found.update(self._sound(self.db.execute(f"SELECT key, value FROM vector WHERE key IN ({marks})", part).fetchall()))
+        for part, _ in _parts(keys):
+            sound, spoilt = _sound(self._rows(part))
+            found.update(sound)
+            self.is_in_doubt |= bool(spoilt)
         return found
 
-    def _sound(self, rows: list[tuple[bytes, bytes]]) -> dict[bytes, Vectors]:
-        """The embeddings that have the usual width and unit length, as all had when they were put in."""
-        if not rows:
-            return {}
-        ((width, _),) = Counter(len(value) for _, value in rows).most_common(1)
-        usual = [(key, value) for key, value in rows if len(value) == width and width % 4 == 0]
-        vectors = np.frombuffer(b"".join(value for _, value in usual), np.float32).reshape(len(usual), -1)
-        with np.errstate(all="ignore"):  # what is spoilt may be infinite
-            is_unit = np.abs(np.einsum("ij,ij->i", vectors, vectors) - 1) < _TOLERANCE
-        if not is_unit.all() or len(usual) < len(rows):
-            self.is_in_doubt = True
-        return {key: vector for (key, _), vector, sound in zip(usual, vectors, is_unit.tolist(), strict=True) if sound}
+    def _rows(self, keys: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+        return self.db.execute(f"SELECT key, value FROM vector WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
 
     def put(self, keys: Sequence[bytes], vectors: Vectors) -> None:
         """Stores embeddings, shape (len(keys), dimensions)."""
         with self.transaction() as db:
             rows = zip(keys, (v.astype(np.float32).tobytes() for v in vectors), strict=True)
             db.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", rows)
+
+
+def _sound(rows: list[tuple[bytes, bytes]]) -> tuple[dict[bytes, Vectors], int]:
+    """The embeddings that have the usual width and unit length, as all had when they were put in; and how many have not."""
+    if not rows:
+        return {}, 0
+    ((width, _),) = Counter(len(value) for _, value in rows).most_common(1)
+    usual = [(key, value) for key, value in rows if len(value) == width and width % 4 == 0]
+    vectors = np.frombuffer(b"".join(value for _, value in usual), np.float32).reshape(len(usual), -1)
+    with np.errstate(all="ignore"):  # what is spoilt may be infinite
+        is_unit = np.abs(np.einsum("ij,ij->i", vectors, vectors) - 1) < _TOLERANCE
+    sound = {key: vector for (key, _), vector, is_sound in zip(usual, vectors, is_unit.tolist(), strict=True) if is_sound}
+    return sound, len(rows) - len(sound)
 
 
 def _parts(keys: Sequence[bytes]) -> Iterator[tuple[Sequence[bytes], str]]:

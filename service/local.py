@@ -75,7 +75,7 @@ class LocalBackend:
         """The open index. Raises IndexMissingError; ModelMissingError when one must be created without a model."""
         with self._opening:
             if self._index is None:
-                self._index = self.folder.open(create=create, thorough=self._damage is not None)
+                self._index = self.folder.open(create=create)
             return self._index
 
     @contextmanager
@@ -101,6 +101,7 @@ class LocalBackend:
             if not is_damage(error):
                 raise
             self._damage = str(error)
+            index.suspect()
             raise IndexDamagedError(index.folder, str(error)) from error
 
     def close(self) -> None:
@@ -134,6 +135,8 @@ class LocalBackend:
                 if not isinstance(error, sqlite3.DatabaseError) or not is_damage(error):
                     raise WriteFailedError(self.folder.folder, str(error)) from error
                 self._damage = str(error)  # seen only now; the index is opened anew, and checked
+                if self._index is not None:
+                    self._index.suspect()
                 result = self._sync(snapshots, progress, rebuild=rebuild)
             self._seen, self._problem = states, result.stale
             self._tell(result.degraded)
@@ -196,6 +199,7 @@ class LocalBackend:
             if not is_damage(error):
                 raise
             self._damage = str(error)  # if it is the catalog's, the answer by words fails as well
+            index.vectors.is_in_doubt = True
             return by_words(f"the index is damaged ({error}) and is mended by the next sync")
 
     def entry(self, entry_id: str, pool: str | None = None) -> EntryResult:
