@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from indexer.chroma import COLLECTIONS, ChromaStore, first_line, is_cosine, is_no_room, settings
 from models.errors import ForeignStoreError, InvalidSettingError, StoreError, StoreFullError, StoreUnreachableError
@@ -124,10 +124,12 @@ def open_server(url: str, identity: str = "", names: Mapping[Tier, str] = COLLEC
     host = parts.hostname or ""
     address = f"[{host}]" if ":" in host else host
     base = f"{parts.scheme}://{address}:{port}{parts.path.rstrip('/')}"
-    try:
-        httpx.get(f"{base}/api/v2/heartbeat", timeout=_CONNECT_WITHIN_SECONDS).raise_for_status()
+    where = {"tenant": chromadb.DEFAULT_TENANT, "database": chromadb.DEFAULT_DATABASE, **_where(parts)}
+    database = f"{base}/api/v2/tenants/{quote(where['tenant'], safe='')}/databases/{quote(where['database'], safe='')}"
+    try:  # first by ourselves: a client of Chroma's that fails to begin waits without end, and leaves its connection open
+        httpx.get(database, timeout=_CONNECT_WITHIN_SECONDS).raise_for_status().json()
         client = chromadb.HttpClient(
-            host=base if parts.path.rstrip("/") else address, port=port, ssl=parts.scheme == "https", settings=settings(), **_where(parts)
+            host=base if parts.path.rstrip("/") else address, port=port, ssl=parts.scheme == "https", settings=settings(), **where
         )
     except (ValueError, OSError, httpx.HTTPError, chromadb.errors.ChromaError) as error:
         raise StoreUnreachableError(url, first_line(error)) from error
@@ -151,7 +153,7 @@ def _parts(url: str) -> SplitResult:
     return parts
 
 
-def _where(parts: SplitResult) -> dict[str, Any]:
+def _where(parts: SplitResult) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(parts.query).items()}
 
 

@@ -46,8 +46,8 @@ class Place:
 
 
 def killed(place: Place) -> None:
-    """A process that opened the store and died."""
-    place.home().store()
+    """A process that opened the store to sync and died."""
+    place.home().store_to_sync()
     for store in place.stores:
         store.closed = True
 
@@ -87,12 +87,21 @@ def test_a_damaged_store_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureF
     (tmp_path / "chroma.damaged" / "older").touch()
     killed(place)
     with caplog.at_level(logging.WARNING, logger="coldspark"):
-        place.home().store()
+        place.home().store_to_sync()
     assert caplog.messages == [
         f"the vector store {tmp_path / 'chroma'} is damaged (it is torn) and was set aside as chroma.damaged; it is filled again"
     ]
     assert sorted(p.name for p in (tmp_path / "chroma.damaged").iterdir()) == ["chroma.sqlite3"]
     assert place.doubts == [None, "it is torn", None]
+
+
+def test_a_question_is_not_asked_of_the_empty_store(tmp_path: Path) -> None:
+    """Who only asks learns that the store was set aside; filling the new one is the sync's."""
+    place = Place(tmp_path, [Finding("it is torn")])
+    killed(place)
+    with pytest.raises(StoreDamagedError, match=r"\(it is torn\): it was set aside, and is filled again by the next sync\.$"):
+        place.home().store()
+    assert ((tmp_path / "chroma.damaged").is_dir(), (tmp_path / "chroma").exists(), len(place.stores)) == (True, False, 1)
 
 
 def test_a_store_that_fails_again_and_again_is_left_alone(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def exchange(folder: Path) -> None:
         exchange,
         lambda folder: folder.with_name("chroma.seal").write_bytes(b"\xff\x00"),
         lambda folder: folder.with_name("chroma.seal").write_bytes(b""),
-        lambda folder: os.rename(folder, folder.with_name("gone")),
+        lambda folder: os.replace(folder, folder.with_name("gone")),
     ],
     ids=["new file", "file gone", "rewritten", "cut short", "exchanged", "garbled seal", "empty seal", "folder gone"],
 )
