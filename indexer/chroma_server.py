@@ -124,13 +124,15 @@ def open_server(url: str, identity: str = "", names: Mapping[Tier, str] = COLLEC
     host = parts.hostname or ""
     address = f"[{host}]" if ":" in host else host
     base = f"{parts.scheme}://{address}:{port}{parts.path.rstrip('/')}"
-    where = {"tenant": chromadb.DEFAULT_TENANT, "database": chromadb.DEFAULT_DATABASE, **_where(parts)}
-    database = f"{base}/api/v2/tenants/{quote(where['tenant'], safe='')}/databases/{quote(where['database'], safe='')}"
+    where = parse_qs(parts.query)
+    tenant, database = where.get("tenant", ["default_tenant"])[-1], where.get("database", ["default_database"])[-1]
     try:  # first by ourselves: a client of Chroma's that fails to begin waits without end, and leaves its connection open
-        httpx.get(database, timeout=_CONNECT_WITHIN_SECONDS).raise_for_status().json()
+        found = httpx.get(f"{base}/api/v2/tenants/{quote(tenant, '')}/databases/{quote(database, '')}", timeout=_CONNECT_WITHIN_SECONDS)
+        found.raise_for_status().json()
         client = chromadb.HttpClient(
-            host=base if parts.path.rstrip("/") else address, port=port, ssl=parts.scheme == "https", settings=settings(), **where
-        )
+            host=base if parts.path.rstrip("/") else address, port=port, ssl=parts.scheme == "https", settings=settings(),
+            tenant=tenant, database=database,
+        )  # fmt: skip
     except (ValueError, OSError, httpx.HTTPError, chromadb.errors.ChromaError) as error:
         raise StoreUnreachableError(url, first_line(error)) from error
     _limit(client)
@@ -151,10 +153,6 @@ def _parts(url: str) -> SplitResult:
         problem = f"{url!r} is no address such as http://chroma.example:8000 or https://chroma.example/?database=sparks"
         raise InvalidSettingError("chroma_url", "chroma_url", problem)
     return parts
-
-
-def _where(parts: SplitResult) -> dict[str, str]:
-    return {name: values[-1] for name, values in parse_qs(parts.query).items()}
 
 
 def _limit(client: ClientAPI) -> None:

@@ -100,7 +100,7 @@ def one(tmp_path: Path, server: Server) -> Iterator[LocalBackend]:
 )  # fmt: skip
 def test_an_address_that_makes_no_sense_is_refused(url: str) -> None:
     """It is a setting to correct, not a server to wait for."""
-    with pytest.raises(InvalidSettingError, match="chroma_url.*is no address such as http://chroma.example:8000"):
+    with pytest.raises(InvalidSettingError, match=r"chroma_url.*is no address such as http://chroma.example:8000"):
         open_server(url)
 
 
@@ -160,7 +160,7 @@ def test_records_of_others_stay(one: LocalBackend, server: Server) -> None:
     assert (one.sync().removed, one.sync().status) == (1, "ok")
     assert stored(server.url)["active"] - wanted(one)["active"] == {"other/x#0", *(f"other/{n}#0" for n in range(300))}
     assert wanted(one)["active"] < stored(server.url)["active"]
-    assert [h.title for h in ask(one, "tide tables").hits][0] == "Tide tables and cron jitter"
+    assert ask(one, "tide tables").hits[0].title == "Tide tables and cron jitter"
     assert len(ask(one).hits) == 3
 
 
@@ -307,7 +307,7 @@ def test_a_server_that_comes_and_goes(tmp_path: Path) -> None:
         backend.close()
 
 
-def test_a_rebuild_over_a_server_that_is_down_keeps_the_index(one: LocalBackend, server: Server, tmp_path: Path) -> None:
+def test_a_rebuild_over_a_server_that_is_down_keeps_the_index(tmp_path: Path) -> None:
     """Nothing is exchanged, nothing is left over, and the old index answers."""
     lone = Server(tmp_path)
     lone.start()
