@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 
 from indexer.catalog import StoredEntry
 from indexer.embedder import Embedder, find_embedder
-from indexer.index import Index, IndexFolder, is_damage
+from indexer.index import IndexFolder, is_damage
 from indexer.leases import EndedError
+from indexer.opened import Index
 from models.errors import (
     AmbiguousEntryError,
     BusyError,

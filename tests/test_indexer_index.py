@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from indexer.generations import current_generation
-from indexer.index import Index, IndexFolder
+from indexer.index import IndexFolder
+from indexer.opened import Index
 from models.errors import IndexMissingError
 from models.pool import TIERS, Pool
 from models.query import RecallRequest
