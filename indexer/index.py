@@ -154,7 +154,7 @@ class IndexFolder:
             return index, _kept(index, snapshots, why, result.degraded)
         self.switch(successor)
         index.retire()
-        return successor, result.model_copy(update={"rebuild": why.removesuffix("; run `coldspark index`")})
+        return successor, result.model_copy(update={"rebuild": _reason(why)})
 
     @staticmethod
     def _build(new: Index, old: Index, snapshots: Sequence[PoolSnapshot], progress: Progress, *, rebuild: bool) -> IndexResult:
@@ -203,8 +203,14 @@ def _unfit(index: Index) -> str | None:
 
 def _kept(index: Index, snapshots: Sequence[PoolSnapshot], why: str, degraded: str | None) -> IndexResult:
     """The result of a sync that had to leave the index as it is."""
+    why = _reason(why)
     values = {"rebuild": why, "degraded": degraded, "status": "degraded", "stale": f"a new index must be built, and cannot be yet: {why}"}
     return index.unchanged(snapshots).model_copy(update=values)
+
+
+def _reason(why: str) -> str:
+    """Without the advice, which this very sync has followed."""
+    return why.removesuffix("; run `coldspark index`")
 
 
 def _discard(index: Index) -> None:

@@ -60,6 +60,8 @@ class LocalBackend:
         self._index: Index | None = None
         self._damage: str | None = None
         self._told: str | None = None
+        self._closed = threading.Event()
+        self._closed.set()
 
     # Opening
 
@@ -76,6 +78,7 @@ class LocalBackend:
         """The open index. Raises IndexMissingError; ModelMissingError when one must be created without a model."""
         with self._opening:
             if self._index is None:
+                self._wait_until_closed()
                 self._index = self.folder.open(create=create)
             return self._index
 
@@ -108,13 +111,25 @@ class LocalBackend:
     def close(self) -> None:
         """Lets go of the index when the last question is answered."""
         with self._opening:
-            index, self._index = self._index, None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        index, self._index = self._index, None
         if index is not None:
+            self._closed.clear()
             index.leases.end(lambda: self._close(index))
 
     def _close(self, index: Index) -> None:
-        index.close()
-        self.folder.close_vectors()
+        try:
+            index.close()
+            self.folder.close_vectors()
+        finally:
+            self._closed.set()
+
+    def _wait_until_closed(self) -> None:
+        """No folder is opened while it is open: raises BusyError while a question keeps the index that was let go of."""
+        if not self._closed.wait(_LET_GO_WITHIN_SECONDS):
+            raise BusyError("index", self.folder.folder, "a question that does not end")
 
     # Using
 
@@ -146,7 +161,7 @@ class LocalBackend:
     def _tell(self, degraded: str | None) -> None:
         """Logs once that answers go by words alone, and once that they do no longer."""
         if degraded is not None and degraded != self._told:
-            log.warning("answers go by words alone: %s", degraded)
+            log.info("answers go by words alone: %s", degraded)
         elif degraded is None and self._told is not None:
             log.info("answers go by meaning again")
         self._told = degraded
@@ -165,12 +180,8 @@ class LocalBackend:
         return result
 
     def _reopen(self) -> None:
-        """Closes the index so that the next use opens, and checks, it anew. Raises BusyError while a question does not end."""
-        with self._opening:  # nobody may open it meanwhile
-            index, self._index = self._index, None
-            if index is not None and not index.leases.end_and_wait(lambda: self._close(index), _LET_GO_WITHIN_SECONDS):
-                self._index = index
-                raise BusyError("index", index.folder, "a question that does not end")
+        """Closes the index so that the next use opens, and checks, it anew."""
+        self.close()
 
     def recall(self, request: RecallRequest) -> RecallResult:
         """Entries that answer a question; by words alone while model or vector store cannot be had."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -125,6 +126,28 @@ def test_a_store_that_fails_again_and_again_is_left_alone(tmp_path: Path) -> Non
     home.store_to_sync()
     home.close()
     assert not (tmp_path / "chroma.failures").exists()
+
+
+def test_nobody_waits_while_a_store_is_looked_at(tmp_path: Path) -> None:
+    """A question that comes while the probe runs learns so at once; behind it the same store is asked."""
+    place = Place(tmp_path)
+    killed(place)
+    looking, go_on = threading.Event(), threading.Event()
+
+    def look(_folder: Path) -> Finding:
+        looking.set()
+        assert go_on.wait(20)
+        return Finding()
+
+    home = EmbeddedHome(tmp_path, place.doubts.append, look=look, opener=place.opened)
+    sync = threading.Thread(target=home.store_to_sync)
+    sync.start()
+    assert looking.wait(20)
+    with pytest.raises(StoreBusyError, match="is being checked or filled again: ask again in a moment"):
+        home.store()
+    go_on.set()
+    sync.join(20)
+    assert (home.store(), home.trouble) == (place.stores[-1], None)
 
 
 def test_a_full_disk_is_no_damage(tmp_path: Path) -> None:

@@ -362,6 +362,45 @@ def test_questions_go_on_while_a_rebuild_builds(small: Settings) -> None:
     backend.close()
 
 
+def test_no_folder_of_chroma_is_ever_open_twice(small: Settings) -> None:
+    """Through syncs, rebuilds, questions under way and openings anew, each folder has one handle at most."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    def handles() -> list[int]:
+        counts = SharedSystemClient._identifier_to_refcount
+        return [count for path, count in counts.items() if path.startswith(str(small.state_dir))]
+
+    backend = LocalBackend(small, FakeEmbedder())
+    seen: list[list[int]] = []
+    for rebuild in (False, True, True):
+        backend.sync(rebuild=rebuild, progress=lambda _done, _all: seen.append(handles()))
+        with backend.leased():
+            backend.sync(rebuild=True)
+            ask(backend)
+            seen.append(handles())
+        seen.append(handles())
+    (alone,) = seen[-1]
+    assert {max(counts, default=alone) for counts in seen} == {alone}
+    backend.close()
+    assert handles() == []
+
+
+def test_an_index_let_go_of_is_not_opened_beside_itself(
+    asked: tuple[LocalBackend, Waiting, list[RecallResult], threading.Thread],
+) -> None:
+    """Opening again waits for the question that still holds the index."""
+    backend, embedder, answers, thread = asked
+    backend.close()
+    again: list[RecallResult] = []
+    second = threading.Thread(target=lambda: again.append(ask(backend)))
+    second.start()
+    assert (answers, again) == ([], [])
+    embedder.go_on.set()
+    thread.join(20)
+    second.join(20)
+    assert [len(a.hits) for a in (*answers, *again)] == [3, 3]
+
+
 def test_another_model_takes_over_while_the_old_index_answers_by_words(small: Settings) -> None:
     """The outdated index answers, and says so, until the new one is whole; a sync with nothing else to do builds it."""
     built(small)
@@ -401,7 +440,7 @@ def test_no_successor_while_a_tier_cannot_be_read(small: Settings) -> None:
     backend = LocalBackend(small, FakeEmbedder(fingerprint="fake:2"))
     result = backend.sync()
     assert (result.status, result.entries.archive, result.added, result.removed) == ("degraded", 1, 0, 0)
-    assert (result.rebuild, len(result.warnings)) == ("the index was made with another model; run `coldspark index`", 1)
+    assert (result.rebuild, len(result.warnings)) == ("the index was made with another model", 1)
     found = ask(backend)
     assert (found.mode, len(found.hits)) == ("lexical", 3)
     assert found.stale is not None
