@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +25,6 @@ from models.text import decode, readable
 from models.views import entry_view
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from numpy.typing import NDArray
 
     RowIds = NDArray[np.int64]
@@ -135,6 +135,16 @@ class Catalog(Database):
         """Remembers a fact."""
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
+    def clear_meta(self, *names: str) -> None:
+        """Forgets facts."""
+        if any(self.meta(name) is not None for name in names):
+            self.db.execute(f"DELETE FROM meta WHERE name IN {_IN}", (_json(names),))
+
+    def check_texts(self) -> None:
+        """Raises sqlite3.DatabaseError when an entry's text is not the one that was catalogued."""
+        for row, view, text in self.db.execute("SELECT row, view, text FROM entry"):
+            _checked(row, view, text)
+
     # Reading for search
 
     def allowed(self, filters: Filters) -> RowIds | None:
@@ -198,7 +208,7 @@ class Catalog(Database):
     def entries(self, rows: Sequence[int]) -> dict[int, StoredEntry]:
         """Entries by row."""
         found = self.db.execute(f"SELECT row, view, text FROM entry WHERE row IN {_IN}", (_json(rows),))
-        return {row: StoredEntry(row, EntryView.model_validate_json(view), text) for row, view, text in found}
+        return {row: _checked(row, view, text) for row, view, text in found}
 
     def find(self, prefix: str, most: int = 10) -> list[StoredEntry]:
         """Entries whose id is *prefix*, or else begins with it; the same id can stand in several pools."""
@@ -207,7 +217,7 @@ class Catalog(Database):
         rows = exact or self.db.execute(
             "SELECT row, view, text FROM entry WHERE id >= ? AND id < ? ORDER BY row LIMIT ?", (prefix, last, most)
         )
-        return [StoredEntry(row, EntryView.model_validate_json(view), text) for row, view, text in rows]
+        return [_checked(row, view, text) for row, view, text in rows]
 
     def newest(self, allowed: RowIds | None, most: int) -> list[int]:
         """Rows in order of date, newest first, undated last."""
@@ -245,6 +255,18 @@ class Catalog(Database):
     def forget_surplus(self) -> None:
         """The surplus records are gone."""
         self.db.execute("DELETE FROM surplus")
+
+
+def _checked(row: int, view: str, text: bytes) -> StoredEntry:
+    """An entry as it was read, if its text is still the one that its version names."""
+    try:
+        entry = StoredEntry(row, EntryView.model_validate_json(view), text)
+        is_whole = hashlib.sha256(text).hexdigest() == entry.view.version
+    except (ValueError, TypeError) as error:
+        raise sqlite3.DatabaseError(f"row {row} cannot be understood") from error
+    if not is_whole:
+        raise sqlite3.DatabaseError(f"the text in row {row} is not the one that was catalogued")
+    return entry
 
 
 def read_known(db: sqlite3.Connection) -> dict[tuple[str, str], Known]:

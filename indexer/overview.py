@@ -11,8 +11,9 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from indexer.catalog import read_known
+from indexer.catalog import Known, read_known
 from indexer.generations import current_generation
+from indexer.identity import differences
 from indexer.sync import compare, digest_of
 from models.results import IndexedEntries, IndexResult, IndexStatus
 from models.snapshot import PoolSnapshot
@@ -44,20 +45,35 @@ def _copy_in_memory(path: Path, log: Path) -> sqlite3.Connection:
     return memory
 
 
-def planned_sync(state_dir: Path, snapshots: Sequence[PoolSnapshot]) -> IndexResult:
-    """What a sync would do now; nothing is written. Passages of new entries are not known before they are cut."""
-    try:
-        with closing(read_only(state_dir)) as db:
-            known = read_known(db)
-    except (OSError, UnicodeDecodeError, sqlite3.Error):
-        known = {}
-    changes = compare(known, snapshots)
+def planned_sync(state_dir: Path, snapshots: Sequence[PoolSnapshot], wanted: dict[str, str] | None = None) -> IndexResult:
+    """What a sync would do now; nothing is written. Passages of new entries are not known before they are cut.
+
+    *wanted* is what the index must have been made with: see `indexer.identity`.
+    """
+    known, rebuild = _known(state_dir, wanted)
+    unread = any(snapshot.problems for snapshot in snapshots)  # then nothing is built anew
+    changes = compare({} if rebuild and not unread else known, snapshots)
     tiers = Counter(placed.tier for s in snapshots for placed in s.entries)
     return IndexResult(
         status="planned", entries=IndexedEntries(active=tiers["active"], archive=tiers["archive"]),
         passages=sum(k.passages for k in known.values()), embedded=0, reused=0, added=changes.added, moved=len(changes.moved),
-        removed=len(changes.gone), seconds=0.0, warnings=changes.warnings,
+        removed=len(changes.gone), seconds=0.0, rebuild=rebuild, warnings=changes.warnings,
     )  # fmt: skip
+
+
+def _known(state_dir: Path, wanted: dict[str, str] | None) -> tuple[dict[tuple[str, str], Known], str | None]:
+    """What is catalogued, and why it would be built anew, if it would."""
+    try:
+        with closing(read_only(state_dir)) as db:
+            (verdict,) = db.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                return {}, f"the catalog is damaged ({verdict})"
+            meta = dict(db.execute("SELECT name, value FROM meta"))
+            return read_known(db), differences(wanted, meta) if wanted else None
+    except FileNotFoundError:
+        return {}, None
+    except (OSError, UnicodeDecodeError, sqlite3.Error) as error:
+        return {}, f"the catalog is damaged ({error})"
 
 
 def overview(state_dir: Path, snapshots: Sequence[PoolSnapshot] | None = None) -> IndexStatus | None:

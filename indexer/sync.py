@@ -1,27 +1,27 @@
-"""Bringing the index in line with the Markdown: new entries are embedded and added first, then what is gone is dropped.
+"""Bringing the index in line with the Markdown: what is new is embedded, the catalog changes at once, the store follows.
 
 An entry is known by pool and id, never by place, so a move costs no embedding. Interrupted at any point, the next sync
-finishes: embeddings are kept as they are made, the catalog changes at once, and what the vector store has too much is
-on a list until it is gone.
+finishes: embeddings are kept as they are made, and the records that the vector store has to put or to drop are on a list,
+written together with the catalog's change, until that is done.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
-from indexer.catalog import Catalog, Indexed, Known, as_day, record_id
-from indexer.chroma import Metadata, Record, VectorStore
+from indexer.catalog import Catalog, Indexed, Known, record_id
+from indexer.chroma import VectorStore
 from indexer.embedder import Embedder
-from indexer.passages import Passage, cut
+from indexer.mend import LostVectorsError, Mender
+from indexer.passages import cut
 from indexer.vectors import VectorCache, cache_key
-from models.errors import UnreadableFileError
+from models.errors import StoreError, UnreadableFileError
 from models.pool import TIERS, Tier
 from models.results import FileWarning, IndexedEntries, IndexResult
 from models.snapshot import PlacedEntry, PoolSnapshot, numbered
@@ -30,10 +30,16 @@ from models.views import entry_view
 
 _EMBED_AT_ONCE = 64
 """Passages between two writes to the vector cache: what a crash can cost."""
-_STORE_AT_ONCE = 2_000
 
 Progress = Callable[[int, int], None]
 """Called with passages embedded so far, and in all."""
+
+
+class WindowChangedError(Exception):
+    """The model reads texts of another length than when the index was made."""
+
+    def __init__(self, made: str, window: str) -> None:
+        super().__init__(f"the model reads {window} tokens at once, and the index was made with {made}")
 
 
 @dataclass
@@ -119,35 +125,51 @@ class Sync:
         vectors: VectorCache,
         store: Callable[[], VectorStore],
         embedder: Embedder,
+        *,
         untouched: Callable[[], bool] = lambda: False,
+        failed: Callable[[StoreError], None] = lambda _error: None,
     ) -> None:
-        """*untouched* tells whether the store is surely as the last sync left it, so that it need not be opened to see."""
+        """*untouched* tells whether the store is surely as the last sync left it; *failed* is told what the store raises."""
         self.catalog = catalog
         self.vectors = vectors
         self._store = store
         self.embedder = embedder
         self._untouched = untouched
+        self._failed = failed
 
     def run(self, snapshots: Sequence[PoolSnapshot], progress: Progress = lambda _done, _all: None) -> IndexResult:
-        """Brings the index in line with *snapshots*."""
+        """Brings the index in line with *snapshots*; without a vector store, all but that, and the result says so.
+
+        Raises ModelMissingError when new text must be embedded and cannot, WindowChangedError.
+        """
+        try:
+            return self._run(snapshots, progress)
+        except LostVectorsError:  # the entries concerned are forgotten, so that the same again embeds them
+            return self._run(snapshots, progress)
+
+    def _run(self, snapshots: Sequence[PoolSnapshot], progress: Progress) -> IndexResult:
         began = time.monotonic()
-        if self.catalog.meta("unfinished") or not self._is_complete():
-            self._mend()
-        self._drop_surplus()
+        mender = Mender(self.catalog, self.vectors, lambda: progress(0, 0))
+        trouble = self._trouble(lambda: self._mend(mender))
         digest = digest_of(snapshots)
-        if digest == self.catalog.meta("digest"):
-            return self._result(Changes(), round(time.monotonic() - began, 3))
-        changes = compare(self.catalog.known(), snapshots)
-        indexed = self._cut(changes.fresh)
-        keys = [key for item in indexed for _, key in item.passages]
-        embedded = self._embed(indexed, progress)
-        if changes.any:
-            self._write(changes, indexed)
-        self.catalog.set_meta("digest", "" if changes.warnings else digest)
-        result = self._result(changes, round(time.monotonic() - began, 3))
-        return result.model_copy(update={"embedded": embedded, "reused": len(keys) - embedded + self._moved_passages(changes)})
+        changes, embedded, reused = Changes(), 0, 0
+        if digest != self.catalog.meta("digest"):
+            changes = compare(self.catalog.known(), snapshots)
+            indexed = self._cut(changes.fresh)
+            embedded = self._embed(indexed, progress)
+            reused = sum(len(i.passages) for i in indexed) - embedded + sum(k.passages for _, k in changes.moved)
+            if changes.any:
+                trouble = self._write(mender, changes, indexed, trouble)
+            self.catalog.set_meta("digest", "" if changes.warnings else digest)
+        return self._result(changes, round(time.monotonic() - began, 3), embedded, reused, trouble)
 
     def _cut(self, fresh: Sequence[PlacedEntry]) -> list[Indexed]:
+        if not fresh:
+            return []
+        window, made = str(self.embedder.max_tokens), self.catalog.meta("window")
+        if made is not None and made != window:
+            raise WindowChangedError(made, window)
+        self.catalog.set_meta("window", window)
         return [Indexed(p, [(c, cache_key(self.embedder.fingerprint, c.text)) for c in cut(p.entry, self.embedder)]) for p in fresh]
 
     def _embed(self, indexed: Sequence[Indexed], progress: Progress) -> int:
@@ -161,109 +183,92 @@ class Sync:
         progress(len(todo), len(todo))
         return len(todo)
 
-    def _write(self, changes: Changes, indexed: list[Indexed]) -> None:
+    def _write(self, mender: Mender, changes: Changes, indexed: list[Indexed], trouble: str | None) -> str | None:
+        """Takes the changes into the catalog, and from there into the store, which may come later when it is in trouble."""
         self.catalog.set_meta("digest", "")
-        self.catalog.set_meta("unfinished", "yes")
-        for tier in TIERS:
-            self._upsert(tier, [(i.placed, i.passages) for i in indexed if i.placed.tier == tier])
-            self._upsert(tier, [(p, self._stored_passages(k)) for p, k in changes.moved if p.tier == tier])
-        self.catalog.write(indexed, changes.placed, list(changes.gone.values()), list(self._surplus(changes, indexed)))
-        self._drop_surplus()
-        self.catalog.set_meta("unfinished", "")
+        self.catalog.write(indexed, changes.placed, list(changes.gone.values()), list(self._touched(changes, indexed)))
+        return trouble or self._trouble(lambda: self._settle(mender))
 
-    def _stored_passages(self, known: Known) -> list[tuple[Passage, bytes]]:
-        return [(Passage(p.ordinal, p.start, p.end, ""), p.key) for p in self.catalog.passages_of([known.row])]
-
-    def _upsert(self, tier: Tier, items: list[tuple[PlacedEntry, list[tuple[Passage, bytes]]]]) -> None:
-        flat = [(placed, passage, key) for placed, passages in items for passage, key in passages]
-        for i in range(0, len(flat), _STORE_AT_ONCE):
-            part = flat[i : i + _STORE_AT_ONCE]
-            vectors = self.vectors.get([key for _, _, key in part])
-            self._store().upsert(tier, [
-                Record(record_id(placed.pool, placed.id, p.ordinal), vectors[key], metadata_of(placed), _slice(placed, p))
-                for placed, p, key in part
-            ])  # fmt: skip
-
-    def _surplus(self, changes: Changes, indexed: Sequence[Indexed]) -> Iterable[tuple[Tier, str]]:
-        """Records to drop: of entries that are gone, that left a tier, or that have fewer passages now."""
+    def _touched(self, changes: Changes, indexed: Sequence[Indexed]) -> Iterable[tuple[Tier, str]]:
+        """Records to put or to drop: of entries that are new, changed, gone, or in another tier."""
+        for item in indexed:
+            yield from _names(item.placed.tier, item.placed.pool, item.placed.id, len(item.passages))
         for (pool, entry_id), known in changes.gone.items():
-            yield from ((known.tier, record_id(pool, entry_id, n)) for n in range(known.passages))
+            yield from _names(known.tier, pool, entry_id, known.passages)
+        for placed, known in (*changes.moved, *changes.replaced):
+            yield from _names(known.tier, placed.pool, placed.id, known.passages)
         for placed, known in changes.moved:
-            yield from ((known.tier, record_id(placed.pool, placed.id, n)) for n in range(known.passages))
-        now = {(i.placed.pool, i.placed.id): i for i in indexed}
-        for placed, known in changes.replaced:
-            first = 0 if known.tier != placed.tier else len(now[placed.pool, placed.id].passages)
-            yield from ((known.tier, record_id(placed.pool, placed.id, n)) for n in range(first, known.passages))
+            yield from _names(placed.tier, placed.pool, placed.id, known.passages)
 
-    def _drop_surplus(self) -> None:
-        surplus = self.catalog.surplus()
-        for tier in TIERS:
-            wanted = [record for t, record in surplus if t == tier]
-            if wanted:
-                self._store().delete(tier, sorted(set(wanted) - self.catalog.records(tier)))
-        if surplus:
-            self.catalog.forget_surplus()
+    def _trouble(self, action: Callable[[], None]) -> str | None:
+        """Why the store could not do *action*; it is looked at, and asked again, once."""
+        for is_last in (False, True):
+            try:
+                action()
+            except StoreError as error:
+                self._failed(error)
+                if is_last:
+                    return str(error)
+            else:
+                return None
+        raise AssertionError
+
+    def _mend(self, mender: Mender) -> None:
+        """Finishes what a sync left undone; what store or cache lost comes back, or is forgotten and embedded again."""
+        untouched = self._untouched()
+        if not untouched:
+            self._store()  # says whether it is in doubt
+        in_doubt = bool(self.catalog.meta("unfinished"))
+        self._recover_vectors(mender, is_thorough=in_doubt or self.vectors.is_in_doubt)
+        if in_doubt or not (untouched or self._is_complete()):
+            self.catalog.set_meta("unfinished", "yes")
+            mender.compare(self._store())
+        self._settle(mender)
+
+    def _recover_vectors(self, mender: Mender, *, is_thorough: bool) -> None:
+        keys = self.catalog.keys()
+        lost = self.vectors.missing(keys) if is_thorough else self.vectors.absent(keys)
+        if lost and (nowhere := mender.refill_cache(self._store, lost)):
+            self.embedder.load()  # without the model these entries could not come back
+            mender.forget(nowhere)
+        self.vectors.is_in_doubt = False
+
+    def _settle(self, mender: Mender) -> None:
+        if self.catalog.surplus() or self.catalog.meta("unfinished"):
+            mender.settle(self._store())
+            self.catalog.set_meta("stored", json.dumps(self._stored()))
+        self.catalog.clear_meta("unfinished", "refill")
 
     def _is_complete(self) -> bool:
-        """Whether store and cache hold as much as the catalog says, which tells of a folder that was emptied or exchanged."""
-        if self.vectors.missing(self.catalog.keys()):
-            return False
-        if self._untouched():
-            return True
-        _, passages = self.catalog.counts()
-        surplus = Counter(tier for tier, _ in self.catalog.surplus())
-        return all(passages.get(tier, 0) <= self._store().count(tier) <= passages.get(tier, 0) + surplus[tier] for tier in TIERS)
+        """Whether the store holds at least what it held after the last sync, in the same collections."""
+        try:
+            before = dict(json.loads(self.catalog.meta("stored") or "{}"))
+        except ValueError:
+            before = {}
+        now = self._stored()
+        return all(before.get(tier, [None])[0] == now[tier][0] and now[tier][1] >= before[tier][1] for tier in TIERS)
 
-    def _mend(self) -> None:
-        """After an interrupted write or damage: what the catalog knows is in the store and in the cache, or it is forgotten.
-
-        What is forgotten comes back in this sync, since it is in the Markdown.
-        """
-        self.catalog.set_meta("digest", "")
+    def _stored(self) -> dict[Tier, tuple[str, int]]:
         store = self._store()
-        if lost := self.vectors.missing(self.catalog.keys()):
-            self._refill_cache(store, lost)
-        for tier in TIERS:
-            there, wanted = store.ids(tier), self.catalog.records(tier)
-            store.delete(tier, sorted(there - wanted))
-            if lacking := wanted - there:
-                self._restore(tier, lacking)
-        self.catalog.set_meta("unfinished", "")
+        return {tier: (store.mark(tier), store.count(tier)) for tier in TIERS}
 
-    def _refill_cache(self, store: VectorStore, lost: set[bytes]) -> None:
-        """Gets lost embeddings back from the vector store; entries whose embeddings are nowhere are forgotten."""
-        passages = [p for p in self.catalog.passages_of(self.catalog.all_rows().tolist()) if p.key in lost]
-        names = self.catalog.names({p.row for p in passages})
-        for tier in TIERS:
-            keys = {record_id(*names[p.row][1:], p.ordinal): p.key for p in passages if names[p.row][0] == tier}
-            found = store.vectors(tier, list(keys)) if keys else {}
-            if found:
-                self.vectors.put([keys[name] for name in found], np.stack(list(found.values())))
-        nowhere = self.vectors.missing(lost)
-        rows = {p.row for p in passages if p.key in nowhere}
-        self.catalog.write([], [], [known for known in self.catalog.known().values() if known.row in rows], [])
+    def unchanged(self, changes: Changes) -> IndexResult:
+        """What a sync says that could do nothing, though there may be changes."""
+        return self._result(replace(changes, added=0, moved=[], gone={}), 0.0, 0, 0, None)
 
-    def _restore(self, tier: Tier, lacking: set[str]) -> None:
-        """Entries that lost records are forgotten, so that this sync adds them anew (from the vector cache)."""
-        known = self.catalog.known()
-        broken = [
-            k for (pool, entry_id), k in known.items()
-            if k.tier == tier and any(record_id(pool, entry_id, n) in lacking for n in range(k.passages))
-        ]  # fmt: skip
-        self.catalog.write([], [], broken, [])
-
-    def _moved_passages(self, changes: Changes) -> int:
-        return sum(known.passages for _, known in changes.moved)
-
-    def _result(self, changes: Changes, seconds: float) -> IndexResult:
+    def _result(self, changes: Changes, seconds: float, embedded: int, reused: int, trouble: str | None) -> IndexResult:
         entries, passages = self.catalog.counts()
         stale = "; ".join(w.message for w in changes.warnings) or None
         return IndexResult(
-            status="degraded" if changes.warnings else "ok",
+            status="degraded" if changes.warnings or trouble else "ok",
             entries=IndexedEntries(active=entries.get("active", 0), archive=entries.get("archive", 0)),
-            passages=sum(passages.values()), embedded=0, reused=0, added=changes.added, moved=len(changes.moved),
-            removed=len(changes.gone), seconds=seconds, stale=stale, warnings=changes.warnings,
+            passages=sum(passages.values()), embedded=embedded, reused=reused, added=changes.added, moved=len(changes.moved),
+            removed=len(changes.gone), seconds=seconds, stale=stale, degraded=trouble, warnings=changes.warnings,
         )  # fmt: skip
+
+
+def _names(tier: Tier, pool: str, entry_id: str, count: int) -> Iterator[tuple[Tier, str]]:
+    return ((tier, record_id(pool, entry_id, n)) for n in range(count))
 
 
 def digest_of(snapshots: Sequence[PoolSnapshot]) -> str:
@@ -275,16 +280,3 @@ def digest_of(snapshots: Sequence[PoolSnapshot]) -> str:
             digest.update(line.encode("utf-8", "surrogateescape"))
         digest.update("".join(f"{problem}\n" for problem in snapshot.problems).encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def metadata_of(placed: PlacedEntry) -> Metadata:
-    """What a record says of its entry: every key always, since Chroma keeps keys that an update leaves out."""
-    e = placed.entry
-    return {
-        "pool": placed.pool, "tier": placed.tier, "entry": placed.id, "kind": e.kind, "tags": list(e.tags) or [""],
-        "verdict": e.verdict.word if e.verdict else "", "signal": e.signal or "", "date": as_day(e.date) or 0,
-    }  # fmt: skip
-
-
-def _slice(placed: PlacedEntry, passage: Passage) -> str:
-    return placed.entry.text[passage.start : passage.end].decode("utf-8", "replace")

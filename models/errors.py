@@ -250,6 +250,17 @@ class IndexMissingError(ColdsparkError):
         super().__init__(f"There is no index at {path}: run `coldspark index`.")
 
 
+class IndexDamagedError(ColdsparkError):
+    """The catalog, from which every answer comes, cannot be trusted."""
+
+    exit_code = 3
+    status = 503
+    title = "Index damaged"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"The index at {path} is damaged ({reason.rstrip('.')}): it comes back from the Markdown with `coldspark index`.")
+
+
 class OtherMemoryError(ColdsparkError):
     """The running service keeps the index of other memory folders."""
 
@@ -263,15 +274,64 @@ class OtherMemoryError(ColdsparkError):
         )
 
 
-class StoreUnreachableError(ColdsparkError):
-    """The Chroma server does not answer."""
+class StoreError(ColdsparkError):
+    """The vector store cannot be asked now; questions are answered by words meanwhile."""
 
     exit_code = 3
     status = 503
+    title = "Vector store unavailable"
+
+
+class StoreUnreachableError(StoreError):
+    """The Chroma server does not answer."""
+
     title = "Vector store unreachable"
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"The Chroma server at {url} cannot be reached ({reason.rstrip('.')}): start it, or correct chroma_url.")
+
+
+class StoreDamagedError(StoreError):
+    """The embedded vector store fails."""
+
+    title = "Vector store damaged"
+
+    def __init__(self, path: Path, reason: str, advice: str = "it is checked, and filled again if need be, by the next sync") -> None:
+        self.reason = reason
+        super().__init__(f"The vector store {path} is damaged ({reason.rstrip('.')}): {advice}.")
+
+
+class StoreBusyError(StoreError):
+    """The vector store is being looked after by another thread."""
+
+    title = "Vector store busy"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"The vector store {path} is being checked or filled again: ask again in a moment.")
+
+
+class StoreFullError(StoreError):
+    """The disk has no room for the vector store; it is not damaged."""
+
+    exit_code = 5
+    status = 507
+    title = "Disk full"
+
+    def __init__(self, place: str) -> None:
+        super().__init__(f"The disk has no room for the vector store {place}; no entry was lost: free some and run again.")
+
+
+class ForeignStoreError(StoreError):
+    """Somebody else keeps vectors of another model under our collections' names."""
+
+    title = "Vector store of another model"
+
+    def __init__(self, url: str, theirs: str, ours: str) -> None:
+        self.theirs = theirs
+        super().__init__(
+            f"The Chroma server at {url} holds vectors of {theirs}, not of {ours}: use the same model on all machines,"
+            " name another server in chroma_url, or take its collections over with `coldspark index --rebuild`."
+        )
 
 
 class ServiceFailedError(ColdsparkError):

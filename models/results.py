@@ -196,7 +196,10 @@ class IndexedEntries(Result):
 
 
 class IndexResult(Result):
-    """`index`: what one sync did. `embedded` and `reused` count passages, `added`, `moved` and `removed` entries."""
+    """`index`: what one sync did. `embedded` and `reused` count passages, `added`, `moved` and `removed` entries.
+
+    `rebuild` says why a new index was, or would be, built beside the old one; `degraded` why answers go by words alone.
+    """
 
     status: Literal["ok", "degraded", "planned"]
     entries: IndexedEntries
@@ -208,6 +211,8 @@ class IndexResult(Result):
     removed: int
     seconds: float
     stale: str | None = None
+    rebuild: str | None = None
+    degraded: str | None = None
     warnings: list[FileWarning] = []
 
 

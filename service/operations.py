@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from compactor.compact import compact as run_compaction
 from compactor.compact import dry_run
 from compactor.durable import Disk
 from compactor.survey import BYTES_PER_TOKEN, Request, tier_size
-from models.errors import AmbiguousEntryError, MissingFileError, SettingsExistError, UnknownEntryError, WriteFailedError
+from models.errors import AmbiguousEntryError, MissingFileError, ModelMissingError, SettingsExistError, UnknownEntryError, WriteFailedError
 from models.pool import Pool
 from models.results import (
     ArchiveSize,
@@ -137,9 +138,14 @@ def index_status(settings: Settings, snapshots: Sequence[PoolSnapshot]) -> Index
 
 def planned_sync(settings: Settings) -> IndexResult:
     """What a sync would do now; writes nothing."""
+    from indexer.embedder import find_embedder
+    from indexer.identity import identity
     from indexer.overview import planned_sync as plan
 
-    return plan(settings.state_dir, [read_pool(p) for p in settings.all_pools()])
+    wanted = None
+    with suppress(ModelMissingError):
+        wanted = identity(find_embedder(settings.model), settings.chroma_url)
+    return plan(settings.state_dir, [read_pool(p) for p in settings.all_pools()], wanted)
 
 
 def starter_settings(path: Path, memory: Path, knowledge: Path | None) -> str:

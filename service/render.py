@@ -184,7 +184,11 @@ def sync(result: IndexResult) -> str:
         f" {result.seconds:.1f} s)\n"
     )
     label = "Would sync: " if result.status == "planned" else "Indexed "
-    return label + done + _warnings(result.warnings)
+    anew = f"A new index {'would be' if result.status == 'planned' else 'was'} built: {result.rebuild}.\n" if result.rebuild else ""
+    if result.rebuild and result.status == "degraded":
+        anew = f"A new index must be built ({result.rebuild}), and cannot be yet.\n"
+    words = f"! Answers go by words alone: {result.degraded}\n" if result.degraded else ""
+    return label + done + anew + words + _warnings(result.warnings)
 
 
 def recall(result: RecallResult) -> str:

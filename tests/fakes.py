@@ -61,9 +61,15 @@ def _direction(text: str) -> Vectors:
 class MemoryStore:
     """A vector store in a dictionary, exact and small."""
 
+    is_shared = False
+
     def __init__(self) -> None:
         self.records: dict[Tier, dict[str, Record]] = {tier: {} for tier in TIERS}
         self.closed = False
+
+    def mark(self, tier: Tier) -> str:
+        """Another for every store."""
+        return f"{tier} {id(self)}"
 
     def upsert(self, tier: Tier, records: Sequence[Record]) -> None:
         """Adds or replaces; like Chroma, keeps metadata keys that an update leaves out."""

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,8 +10,10 @@ import httpx
 import numpy as np
 import pytest
 
-from indexer.chroma import COLLECTIONS, ChromaStore, Metadata, Record, VectorStore, open_embedded, open_server
+from indexer.chroma import COLLECTIONS, ChromaStore, Metadata, Record, VectorStore, open_embedded
+from indexer.chroma_server import open_server
 from models.pool import TIERS
+from tests.chroma_servers import running
 from tests.fakes import MemoryStore
 
 if TYPE_CHECKING:
@@ -208,43 +204,8 @@ class TestChromaEmbedded(ChromaContract):
 @pytest.fixture(scope="session")
 def chroma_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Chroma server of our own on loopback."""
-    beside = Path(sys.executable).with_name("chroma")
-    command = str(beside) if beside.exists() else shutil.which("chroma")
-    if command is None:
-        pytest.skip("the chroma command is not installed")
-    folder = tmp_path_factory.mktemp("chroma-server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environ = {**os.environ, "ANONYMIZED_TELEMETRY": "False", "HOME": str(folder)}
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [command, "run", "--path", str(folder / "data"), "--host", "127.0.0.1", "--port", str(port)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, cwd=folder,
-        )  # fmt: skip
-        try:
-            _wait_for(port, server)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
-
-
-def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            pytest.fail(f"the Chroma server ended with {server.returncode}")
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    pytest.fail("the Chroma server does not answer")
+    with running(tmp_path_factory.mktemp("chroma-server")) as server:
+        yield server.url
 
 
 def sessions_of(store: ChromaStore) -> list[httpx.Client]:

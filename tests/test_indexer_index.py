@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from indexer.generations import current_generation
-from indexer.index import Index, IndexFolder
+from indexer.index import IndexFolder
+from indexer.opened import Index
 from models.errors import IndexMissingError
 from models.pool import TIERS, Pool
 from models.query import RecallRequest
@@ -19,7 +20,7 @@ from models.snapshot import PoolSnapshot, read_pool
 from tests.fakes import FakeEmbedder
 from tests.indexer_bench import write_tiers
 from tests.samples import HEADER, KILN, TIDE, delve, ledger, log
-from tests.test_indexer_chroma import chroma_server, hang_up  # noqa: F401 - a fixture
+from tests.test_indexer_chroma import chroma_server  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from indexer.embedder import Vectors
@@ -30,11 +31,13 @@ class NarrowEmbedder(FakeEmbedder):
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """The first half of each embedding."""
-        return np.ascontiguousarray(super().embed_passages(texts)[:, :32])
+        half = super().embed_passages(texts)[:, :32]
+        return np.ascontiguousarray(half / np.linalg.norm(half, axis=1, keepdims=True))
 
     def embed_query(self, text: str) -> Vectors:
         """The first half."""
-        return super().embed_query(text)[:32]
+        half = super().embed_query(text)[:32]
+        return np.ascontiguousarray(half / np.linalg.norm(half))
 
 
 @pytest.fixture
@@ -141,32 +144,29 @@ def test_opening_to_read_keeps_the_old_index_of_another_model(tmp_path: Path, sn
 
 
 def test_a_rebuild_stands_beside_the_live_index_until_the_switch(tmp_path: Path, snapshots: list[PoolSnapshot]) -> None:
-    """While a new generation is built the old one answers; the switch drops it, and nothing was embedded."""
-    state = tmp_path / "state"
-    folder = built(state, FakeEmbedder(), snapshots)
+    """The old generation answers until it is closed, behind the switch too, and then its files go; nothing was embedded."""
+    folder = built(tmp_path / "state", FakeEmbedder(), snapshots)
     live = folder.open(create=False)
-    new = folder.begin()
-    assert new.sync(snapshots).embedded == 0
-    assert current_generation(folder.state_dir) == live.folder
-    assert len(titles(live, "kiln")) == 3
+    new, result = folder.sync(live, snapshots, rebuild=True)
+    assert (result.embedded, result.rebuild) == (0, "it was asked for")
+    assert current_generation(folder.state_dir) == new.folder != live.folder
+    assert [len(titles(index, "kiln")) for index in (live, new)] == [3, 3]
     live.close()
-    folder.switch(new)
-    assert (current_generation(folder.state_dir), generations(state)) == (new.folder, [new.folder.name])
-    assert len(titles(new, "kiln")) == 3
+    assert generations(folder.state_dir) == [new.folder.name]
     close(folder, new)
 
 
 def test_a_rebuild_that_died_is_cleared_away(tmp_path: Path, snapshots: list[PoolSnapshot]) -> None:
-    """A generation that never came into use is dropped at the next switch and never read before."""
+    """A generation that never came into use is never read, and dropped when the index is opened next."""
     state = tmp_path / "state"
     folder = built(state, FakeEmbedder(), snapshots)
     kept = current_generation(folder.state_dir)
     folder.begin().close()
+    folder.close_vectors()
     assert (current_generation(folder.state_dir), len(generations(state))) == (kept, 2)
-    new = folder.begin()
-    folder.switch(new)
-    assert generations(state) == [new.folder.name]
-    close(folder, new)
+    index = folder.open(create=False)
+    assert [state / "index" / name for name in generations(state)] == [kept]
+    close(folder, index)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,6 @@ def test_on_a_server_another_model_leaves_no_record_of_the_old_one(
     for tier in TIERS:
         index.store.delete(tier, sorted(index.store.ids(tier)))
     index.sync([read_pool(pool)])
-    hang_up(index.store)
     close(first, index)
     write_tiers(pool, log(KILN, TIDE))
     second = IndexFolder(tmp_path / "state", FakeEmbedder(fingerprint="fake:2"), chroma_server)
@@ -232,7 +231,6 @@ def test_on_a_server_another_model_leaves_no_record_of_the_old_one(
         index.sync([read_pool(pool)])
         assert index.store.ids("active") == index.catalog.records("active")
     finally:
-        hang_up(index.store)
         close(second, index)
 
 
@@ -246,7 +244,6 @@ def test_on_a_server_a_model_of_another_width_is_taken(tmp_path: Path, snapshots
             assert result.added == 3, n
             assert len(titles(index, "kiln")) == 3
         finally:
-            hang_up(index.store)
             close(folder, index)
 
 

@@ -148,3 +148,30 @@ def test_a_garbled_catalog_is_no_index(state: Path, pool: Pool, garbage: bytes) 
     check_unchanged(state, lambda: overview(state))
     assert overview(state) is None
     assert planned_sync(state, [read_pool(pool)]).added == 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rebuild"),
+    [
+        ({"model": "fake:1"}, None),
+        (None, None),
+        ({"model": "fake:2"}, "the index was made with another model"),
+        ({"model": "fake:2", "format": "99", "passage_rules": "9"}, "the index was made with another model and format and passage_rules"),
+        ({"chroma_url": "http://127.0.0.1:1"}, "the index was made with another chroma_url"),
+    ],
+)
+def test_the_plan_foresees_a_rebuild(state: Path, pool: Pool, wanted: dict[str, str] | None, rebuild: str | None) -> None:
+    """Another model, format, rules or store than the index was made with are named, and then every entry is to be added."""
+    plan = planned_sync(state, [read_pool(pool)], wanted)
+    assert (plan.rebuild, plan.added > 0) == (rebuild, rebuild is not None)
+
+
+def test_the_plan_foresees_damage(state: Path, pool: Pool) -> None:
+    """A catalog that cannot be read is to be built anew; with no index at all there is nothing to rebuild."""
+    folder = current_generation(state)
+    assert folder is not None
+    (folder / "catalog.sqlite3").write_bytes(b"no database at all " * 500)
+    plan = planned_sync(state, [read_pool(pool)])
+    assert plan.rebuild == "the catalog is damaged (file is not a database)"
+    assert plan.added == plan.entries.active + plan.entries.archive > 0
+    assert planned_sync(state / "none", [read_pool(pool)]).rebuild is None
