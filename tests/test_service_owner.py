@@ -14,7 +14,7 @@ from service.owner import Address, address_file, find, owned, published
 from service.wiring import backend, running_service
 from tests.service_support import settings_for
 
-ADDRESS = Address("http://127.0.0.1:9", "s3cret", 1234, "0.1.0", ())
+ADDRESS = Address("http://127.0.0.1:9", "s3cret", os.getpid(), "0.1.0", ())
 
 
 def test_address_is_found_while_it_is_published(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_busy_index_names_the_service(tmp_path: Path) -> None:
     with held(lock, "index"), published(tmp_path, ADDRESS), pytest.raises(BusyError) as caught, owned(tmp_path, 0.0):
         pass
     assert str(caught.value) == (
-        f"The index is in use by the service at http://127.0.0.1:9 (process 1234) (lock {lock}): wait for it to finish and run again."
+        f"The index is in use by the service at http://127.0.0.1:9 (process {os.getpid()}) (lock {lock}): wait for it to finish and run again."
     )
 
 

@@ -141,13 +141,12 @@ def test_status_names_the_service(life: Life) -> None:
 
 
 def test_second_service_is_told_of_the_first(life: Life) -> None:
-    """A second `serve` over the same index ends as busy and names the first one's address."""
+    """A second `serve` over the same index ends as busy without waiting for it, and names the first one's address and process."""
     second = run("serve", "--port", "0", *life.folders)
-    lock = life.settings.state_dir / "index.lock"
     assert (second.returncode, second.stdout) == (4, "")
     assert second.stderr == (
-        f"coldspark: The index is in use by the service at {life.address.url} (process {life.process.pid})"
-        f" (lock {lock}): wait for it to finish and run again.\n"
+        f"coldspark: A service with this state folder answers already at {life.address.url} (process {life.process.pid}):"
+        " use it, or end it first.\n"
     )
     assert find(life.settings.state_dir) == life.address
 
