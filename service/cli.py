@@ -314,9 +314,11 @@ def serve(call: Call, *, background: bool, settings_from_stdin: bool, idle_minut
 
 def _settings_from_stdin() -> Settings:
     """What another process of ours hands over; afterwards there is nothing to read."""
+    import json
+
     from models.settings import Settings
 
-    found = Settings.model_validate_json(sys.stdin.read())
+    found = Settings.model_validate(json.load(sys.stdin))
     with open(os.devnull) as nothing:  # noqa: PTH123 - a descriptor is wanted
         os.dup2(nothing.fileno(), sys.stdin.fileno())
     return found
