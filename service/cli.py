@@ -331,7 +331,7 @@ def _log_of_service(settings: Settings, *, background: bool, verbose: bool) -> N
     from service.logfile import OwnLog, TerminalLog, log_file
 
     handler = OwnLog(log_file(settings.state_dir)) if background else TerminalLog(sys.stderr)
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, format="%(message)s", handlers=[handler])
     logging.getLogger("coldspark").setLevel(logging.INFO)
 
 

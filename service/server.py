@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -36,7 +36,9 @@ _SWITCH_SECONDS = 0.001
 """How long a thread keeps the interpreter from the others: health must be answered while ten questions are embedded."""
 
 
-def serve(settings: Settings, *, background: bool = False, idle_minutes: float | None = None) -> None:
+def serve(
+    settings: Settings, *, background: bool = False, idle_minutes: float | None = None, runtime_of: Callable[[Settings], Runtime] = Runtime
+) -> None:
     """Runs the service until it is told to end, or has been idle for so long (None or 0: never).
 
     Raises AlreadyServedError, BusyError when another process owns the index, InvalidSettingError when the address cannot be used.
@@ -47,15 +49,13 @@ def serve(settings: Settings, *, background: bool = False, idle_minutes: float |
         drop_litter(settings.state_dir)
         folders = tuple(str(p.memory_dir) for p in settings.all_pools())
         address = Address(_url(listener), settings.token or secrets.token_urlsafe(24), os.getpid(), __version__, folders)
-        runtime = Runtime(settings)
+        runtime = runtime_of(settings)
         server = Server(runtime, address, required=required, idle_seconds=60 * idle_minutes if idle_minutes else None)
         with _signals(server, background=background), published(settings.state_dir, address):
             log.info("serving at %s (documentation at %s/docs)", address.url, address.url)
             server.run(sockets=[listener])
             runtime.stop(_LAST_WAIT_SECONDS)  # uvicorn leaves it out when it is told twice
         if runtime.is_working:
-            # A thread inside a native library cannot be ended, and would abort the interpreter's own way out. What it may
-            # be writing is safe against that: the next sync finishes it.
             _leave()
 
 
@@ -64,6 +64,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, runtime: Runtime, address: Address, *, required: bool, idle_seconds: float | None) -> None:
         self._told = asyncio.Event()
+        self._runtime = runtime
         self._withdraw = partial(withdraw, runtime.settings.state_dir, address)
         idle = Idle(idle_seconds, self._end_idle) if idle_seconds else None
         app = create_app(runtime, address.token, required=required, told=self._told, idle=idle)
@@ -81,6 +82,8 @@ class Server(uvicorn.Server):
         last.start()
         asyncio.get_running_loop().call_later(_ANSWER_WITHIN_SECONDS, self._told.set)
         await super().shutdown(sockets)
+        if self._runtime.is_working and not self.force_exit:
+            self._leave()
 
     def _leave(self) -> None:
         self._withdraw()
@@ -92,7 +95,11 @@ class Server(uvicorn.Server):
 
 
 def _leave() -> None:
-    """Ends the process at once, without the interpreter's own way out; the kernel frees lock and port."""
+    """Ends the process at once; the kernel frees lock and port.
+
+    A thread inside a native library cannot be ended, and would abort the interpreter's own way out. What it may be writing is safe
+    against that: the next sync finishes it.
+    """
     logging.shutdown()
     os._exit(0)
 

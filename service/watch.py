@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from models.pool import Pool, real, stub_of
 
@@ -27,11 +26,8 @@ class WatchError(Exception):
     """The system sends no notices for these folders, e.g. because its limit is reached."""
 
 
-class Changes(Protocol):
-    """Where notices come from."""
-
-    def __call__(self, folders: Sequence[Path], stop: threading.Event) -> Iterator[frozenset[str]]:
-        """Names of changed files in *folders*, a burst at a time, none every few seconds, until *stop*. Raises WatchError."""
+Changes = Callable[[Sequence[Path], threading.Event], Iterator[frozenset[str]]]
+"""Names of changed files in some folders, a burst at a time, none every few seconds, until told to stop. Raises WatchError."""
 
 
 def notices(folders: Sequence[Path], stop: threading.Event) -> Iterator[frozenset[str]]:

@@ -188,7 +188,7 @@ def test_refusal_keeps_its_sentence_and_code(status: int, body: bytes, says: str
 
 def test_service_that_goes_away_is_told() -> None:
     """A connection that is refused is a failure of the service, not of the command."""
-    with pytest.raises(ServiceFailedError) as caught:
+    with pytest.raises(ServiceGoneError) as caught:
         RemoteBackend(Address("http://127.0.0.1:1", "t", 1, "0.1.0", ())).related("ab", 3, "none")
     assert str(caught.value) == "The service at http://127.0.0.1:1 answered: [Errno 111] Connection refused"
 
