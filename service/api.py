@@ -46,7 +46,7 @@ class CompactRequest(BaseModel):
     today: Day | None = None
 
 
-def _runtime(request: Request) -> Runtime:
+async def _runtime(request: Request) -> Runtime:  # not a plain function: those wait for one of the threads
     runtime: Runtime = request.app.state.runtime
     return runtime
 

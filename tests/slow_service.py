@@ -10,10 +10,11 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -106,7 +107,9 @@ class SlowService:
 
 
 @contextmanager
-def slow_service(settings: Settings, error: int = subprocess.DEVNULL, **slow: float) -> Iterator[SlowService]:
+def slow_service(
+    settings: Settings, error: int = subprocess.DEVNULL, slow: Mapping[str, float] = MappingProxyType({})
+) -> Iterator[SlowService]:
     """Runs one for the `with` block; *slow* says what takes how many seconds from the start."""
     settings.state_dir.mkdir(exist_ok=True)
     for what, seconds in slow.items():

@@ -75,7 +75,7 @@ def test_recall_that_takes_too_long_is_refused(settings: Settings) -> None:
 @pytest.mark.parametrize("what", ["load", "passages"])
 def test_signal_at_the_start(settings: Settings, what: str, sign: signal.Signals) -> None:
     """A service that is told to end, or loses its terminal, while its model loads or its first sync runs ends well."""
-    with slow_service(settings, **{what: TOO_LONG}) as service:
+    with slow_service(settings, slow={what: TOO_LONG}) as service:
         service.until_at(what)
         service.process.send_signal(sign)
         assert ended(service) == 0
