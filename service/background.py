@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compactor.lock import holder
-from models.errors import BusyError, ServiceStartError, UnreadableFileError
+from models.errors import BusyError, ServiceStartError
 from models.settings import BUNDLED_MODEL, Settings
 from service.client import RemoteBackend
 from service.logfile import log_file, open_log
-from service.owner import index_lock
+from service.owner import index_lock, make_state_folder, service_lock
 from service.wiring import running_service
 
 ANSWERS_WITHIN_SECONDS = 30.0
@@ -43,7 +43,7 @@ def _answering(settings: Settings, deadline: float) -> RemoteBackend:
     while True:
         if remote := running_service(settings):
             return remote
-        owner = holder(index_lock(settings.state_dir))
+        owner = holder(index_lock(settings.state_dir)) or holder(service_lock(settings.state_dir))
         if started is None and owner is None:
             started = Started.now(settings)
         elif started and started.has_ended():
@@ -68,10 +68,7 @@ class Started:
         """Starts one with these settings, in a session of its own, without anything of this process. Raises ServiceStartError."""
         path = log_file(settings.state_dir)
         command = [sys.executable, "-P", "-m", "service", "serve", "--background", "--settings-from-stdin"]
-        try:
-            settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise UnreadableFileError(settings.state_dir, "state folder", error.strerror or str(error)) from error
+        make_state_folder(settings.state_dir)
         try:
             fd = open_log(path)
             try:

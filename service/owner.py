@@ -49,6 +49,11 @@ def index_lock(state_dir: Path) -> Path:
     return state_dir / "index.lock"
 
 
+def service_lock(state_dir: Path) -> Path:
+    """The lock that a service holds from its start on: commands leave the index to the one that is coming up."""
+    return state_dir / "service.lock"
+
+
 def find(state_dir: Path) -> Address | None:
     """The published address, if there is one; whether anybody answers there is another question."""
     try:
@@ -127,13 +132,18 @@ def drop_litter(state_dir: Path) -> None:
             path.unlink()
 
 
-@contextmanager
-def owned(state_dir: Path, wait_seconds: float) -> Iterator[None]:
-    """Holds the index lock for the `with` block. Raises BusyError, naming the service when one is running."""
+def make_state_folder(state_dir: Path) -> None:
+    """Makes the state folder, its owner's alone, if it is not there. Raises UnreadableFileError."""
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UnreadableFileError(state_dir, "state folder", error.strerror or str(error)) from error
+
+
+@contextmanager
+def owned(state_dir: Path, wait_seconds: float) -> Iterator[None]:
+    """Holds the index lock for the `with` block. Raises BusyError, naming the service when one is running."""
+    make_state_folder(state_dir)
     try:
         with held(index_lock(state_dir), "index", wait_seconds):
             yield

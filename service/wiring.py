@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
+from compactor.lock import held, holder
 from models.errors import AlreadyServedError, BusyError, OtherMemoryError, OtherVersionError, ServiceGoneError, ServiceStartError
 from models.settings import Settings
 from service import __version__
 from service.backend import Backend
 from service.client import RemoteBackend
-from service.owner import living, owned
+from service.owner import living, make_state_folder, owned, service_lock
 
 Answer = TypeVar("Answer")
 
 WAIT_SECONDS = 15.0
 _RETRY_SECONDS = 0.2
-_CLAIM_SECONDS = 5.0
+_CLAIM_SECONDS = 60.0
+_STARTS_SECONDS = 5.0
+_PROBED_SECONDS = 0.5
+"""Others look at a lock by taking it for an instant."""
 _ATTEMPTS = 3
 
 log = logging.getLogger("coldspark")
@@ -45,24 +49,31 @@ def running_service(settings: Settings) -> RemoteBackend | None:
 
 
 @contextmanager
-def claimed(settings: Settings, wait_seconds: float = _CLAIM_SECONDS) -> Iterator[None]:
-    """Holds the index for a service; waits for a command that has it, not for another service that answers.
+def claimed(settings: Settings, starts_within: float = _STARTS_SECONDS, wait_seconds: float = _CLAIM_SECONDS) -> Iterator[None]:
+    """Holds the index for a service; waits for a command that has it (*wait_seconds*), and for no other service.
 
     Raises AlreadyServedError, BusyError.
     """
-    deadline = time.monotonic() + wait_seconds
+    make_state_folder(settings.state_dir)
     with ExitStack() as stack:
-        while True:
-            address = living(settings.state_dir)
-            if address and RemoteBackend(address).version() is not None:
-                raise AlreadyServedError(address.url, address.pid)
-            try:
-                stack.enter_context(owned(settings.state_dir, _RETRY_SECONDS))
-                break
-            except BusyError:
-                if time.monotonic() >= deadline:
-                    raise
+        try:
+            stack.enter_context(held(service_lock(settings.state_dir), "state folder", _PROBED_SECONDS))
+        except BusyError as busy:
+            raise _other_service(settings, starts_within) or busy from None
+        stack.enter_context(owned(settings.state_dir, wait_seconds))
         yield
+
+
+def _other_service(settings: Settings, within: float) -> AlreadyServedError | None:
+    """What to tell of the service that was there first, which may only just be coming up."""
+    deadline = time.monotonic() + within
+    while True:
+        address = living(settings.state_dir)
+        if address and RemoteBackend(address).version() is not None:
+            return AlreadyServedError(address.url, address.pid)
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(_RETRY_SECONDS)
 
 
 @contextmanager
@@ -83,6 +94,11 @@ def backend(settings: Settings, wait_seconds: float = WAIT_SECONDS) -> Iterator[
         if remote:
             yield remote
             return
+        if coming := holder(service_lock(settings.state_dir)):
+            if time.monotonic() >= deadline:
+                raise BusyError("index", service_lock(settings.state_dir), f"a service that does not answer, {coming}")
+            time.sleep(_RETRY_SECONDS)
+            continue
         try:
             with owned(settings.state_dir, _RETRY_SECONDS):
                 from service.local import LocalBackend

@@ -31,34 +31,8 @@ from service.owner import living
 from tests.samples import HEADER, log
 from tests.service_support import COMMAND, settings_for
 
-WORDS = [
-    "kiln",
-    "tide",
-    "ledger",
-    "orchard",
-    "lantern",
-    "queue",
-    "cache",
-    "glacier",
-    "loom",
-    "anchor",
-    "harbour",
-    "signal",
-    "bridge",
-    "filter",
-    "garden",
-    "mirror",
-    "engine",
-    "archive",
-    "compass",
-    "valley",
-    "thread",
-    "storm",
-    "copper",
-    "window",
-    "pattern",
-    "river",
-]
+_TEXT = "kiln tide ledger orchard lantern queue cache glacier loom anchor harbour signal bridge filter garden mirror engine archive storm"
+WORDS = _TEXT.split()
 _ALLOWED = frozenset({0, 4, 6})
 _QUESTIONS = 20
 
@@ -96,7 +70,8 @@ class Storm:
         day = f"2026-0{self.random.randint(1, 5)}-{self.random.randint(1, 28):02d}"
         verdict = self.random.choice(["absorb -- fits", "park -- later", "release -- examined"])
         idea = " ".join(self.random.choices(WORDS, k=25))
-        text = f"### [delve] Spark {self.number} {idea[:20].strip()} ({day})\n**Source:** {idea[20:60]}\n**Core pattern:** {idea}\n**Verdict:** {verdict}\n"
+        head = f"### [delve] Spark {self.number} {idea[:20].strip()} ({day})"
+        text = f"{head}\n**Source:** {idea[20:60]}\n**Core pattern:** {idea}\n**Verdict:** {verdict}\n"
         self.seen.texts.add(text.rstrip("\n"))
         return text.encode()
 
@@ -243,7 +218,7 @@ def content(state_dir: Path) -> set[tuple[object, ...]]:
     """Every entry with its tier and its number of passages."""
     with closing(read_only(state_dir)) as db:
         db.row_factory = sqlite3.Row
-        counts = Counter(row["entry"] for row in db.execute("SELECT entry FROM passage"))
+        counts = Counter(row["row"] for row in db.execute("SELECT row FROM passage"))
         return {(row["tier"], row["id"], counts[row["row"]]) for row in db.execute("SELECT * FROM entry")}
 
 

@@ -13,7 +13,7 @@ import pytest
 from compactor.lock import held
 from models.errors import BusyError, UnreadableFileError, WriteFailedError
 from models.settings import Settings
-from service.owner import Address, address_file, drop_litter, find, living, owned, published
+from service.owner import Address, address_file, drop_litter, find, living, owned, published, service_lock
 from service.wiring import backend, claimed, running_service
 from tests.service_support import settings_for
 
@@ -95,10 +95,37 @@ def test_reused_port_and_process_are_not_spoken_to(tmp_path: Path) -> None:
             assert running_service(settings) is None
             with backend(settings, 0.0):
                 pass
-            with claimed(settings, 0.0):
+            with claimed(settings, 0.0, 0.0):
                 pass
         with pytest.raises(TimeoutError):
             server.accept()
+
+
+def test_service_that_is_coming_up_has_the_first_claim(tmp_path: Path) -> None:
+    """While a service waits for the index, or starts, no command takes the index before it, and no second service waits along."""
+    settings = settings_for(tmp_path)
+    settings.state_dir.mkdir()
+    lock = service_lock(settings.state_dir)
+    with held(lock, "state folder"):
+        with pytest.raises(BusyError) as command, backend(settings, 0.0):
+            pass
+        with pytest.raises(BusyError) as service, claimed(settings, 0.0):
+            pass
+    assert str(command.value) == (
+        f"The index is in use by a service that does not answer, process {os.getpid()} (lock {lock}): wait for it to finish and run again."
+    )
+    assert str(service.value) == (
+        f"The state folder is in use by process {os.getpid()} (lock {lock}): wait for it to finish and run again."
+    )
+    with claimed(settings, 0.0, 0.0), pytest.raises(BusyError), backend(settings, 0.0):
+        pass
+
+
+def test_service_waits_for_a_command(tmp_path: Path) -> None:
+    """A service gives up when a command keeps the index for longer than it may wait."""
+    settings = settings_for(tmp_path)
+    with owned(settings.state_dir, 0.0), pytest.raises(BusyError), claimed(settings, 0.0, 0.0):
+        pass
 
 
 def test_link_in_the_address_files_place_is_not_followed(tmp_path: Path) -> None:
