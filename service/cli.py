@@ -329,7 +329,9 @@ def _log_of_service(settings: Settings, *, background: bool, verbose: bool) -> N
     import logging
 
     from service.logfile import OwnLog, TerminalLog, log_file
+    from service.owner import make_state_folder
 
+    make_state_folder(settings.state_dir)
     handler = OwnLog(log_file(settings.state_dir)) if background else TerminalLog(sys.stderr)
     logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, format="%(message)s", handlers=[handler])
     logging.getLogger("coldspark").setLevel(logging.INFO)

@@ -35,6 +35,7 @@ _TEXT = "kiln tide ledger orchard lantern queue cache glacier loom anchor harbou
 WORDS = _TEXT.split()
 _ALLOWED = frozenset({0, 4, 6})
 _QUESTIONS = 20
+_PATIENCE_SECONDS = 600  # a machine in a storm is slow
 
 
 @dataclass
@@ -166,7 +167,7 @@ class Storm:
             self.seen.wrong.append(f"entry with another text: {body['text'][:80]}")
 
     def _command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([COMMAND, *arguments, *self.flags], capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run([COMMAND, *arguments, *self.flags], capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS)
         self.seen.counts[f"{arguments[0]} {done.returncode}"] += 1
         if done.returncode not in _ALLOWED:
             self.seen.wrong.append(f"{arguments[0]} ended with code {done.returncode}: {done.stderr[-300:]}")
