@@ -289,6 +289,8 @@ class ServiceFailedError(ColdsparkError):
 class ServiceGoneError(ServiceFailedError):
     """The running service went away before it answered; whoever is up to it asks again."""
 
+    title = "Service gone"
+
 
 class ServiceStartError(ColdsparkError):
     """The service did not come up in the background."""
@@ -314,6 +316,8 @@ class ServiceEndingError(ColdsparkError):
 
 class AlreadyServedError(BusyError):
     """Another service has this state folder."""
+
+    title = "Already served"
 
     def __init__(self, url: str, pid: int) -> None:
         ColdsparkError.__init__(
