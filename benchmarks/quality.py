@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.collections import Asked, Collection, collections
 from indexer.embedder import Embedder, find_embedder
-from indexer.index import Index, IndexFolder
+from indexer.index import IndexFolder
+from indexer.opened import Index
 from models.query import Mode, RecallRequest
 from models.settings import BUNDLED_MODEL
 from models.snapshot import PoolSnapshot, read_pool

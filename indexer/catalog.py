@@ -192,6 +192,13 @@ class Catalog(Database):
         found = self.db.execute(f"SELECT * FROM passage WHERE row IN {_IN} ORDER BY row, ordinal", (_json(rows),))
         return [StoredPassage(*row) for row in found]
 
+    def by_record(self, ids: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], int]:
+        """Entry rows by (pool, id, ordinal), for those that the catalog has."""
+        wanted = _json({entry_id for _, entry_id, _ in ids})
+        found = self.db.execute(f"SELECT pool, id, row FROM entry WHERE id IN {_IN}", (wanted,))
+        rows = {(pool, entry_id): row for pool, entry_id, row in found}
+        return {key: rows[key[:2]] for key in ids if key[:2] in rows}
+
     def names(self, rows: Iterable[int]) -> dict[int, tuple[Tier, str, str]]:
         """Tier, pool and id of entries, by row."""
         found = self.db.execute(f"SELECT row, tier, pool, id FROM entry WHERE row IN {_IN}", (_json(rows),))

@@ -98,6 +98,7 @@ class SentenceTransformerEmbedder:
     def __init__(self, files: ModelFiles) -> None:
         self.files = files
         self._loading = threading.Lock()
+        self._turns = threading.Lock()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -138,7 +139,9 @@ class SentenceTransformerEmbedder:
 
     def embed_query(self, text: str) -> Vectors:
         """Embedding of a question: float32, shape (dimensions,)."""
-        vectors: Vectors = self._model.encode_query([text], normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False)
+        model = self._model
+        with self._turns:
+            vectors: Vectors = model.encode_query([text], normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False)
         query: Vectors = vectors[0]
         return query
 

@@ -111,6 +111,8 @@ class Index:
 
     def close(self) -> None:
         """Lets go of all files but the vector cache."""
+        if "search" in self.__dict__:
+            self.search.close()
         self.home.close()
         self.catalog.close()
         if self._is_retired:

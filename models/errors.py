@@ -344,3 +344,55 @@ class ServiceFailedError(ColdsparkError):
     def __init__(self, url: str, detail: str, exit_code: int = 1) -> None:
         self.code = exit_code
         super().__init__(f"The service at {url} answered: {detail}")
+
+
+class ServiceGoneError(ServiceFailedError):
+    """The running service went away before it answered; whoever is up to it asks again."""
+
+    title = "Service gone"
+
+
+class ServiceStartError(ColdsparkError):
+    """The service did not come up in the background."""
+
+    status = 503
+    title = "Service not started"
+
+    def __init__(self, reason: str, log: Path) -> None:
+        self.reason = reason.rstrip(".")
+        super().__init__(f"The service could not be started in the background ({self.reason}): its log is {log}.")
+
+
+class ServiceEndingError(ColdsparkError):
+    """The service was told to end while it worked on this."""
+
+    exit_code = 4
+    status = 503
+    title = "Service ending"
+
+    def __init__(self) -> None:
+        super().__init__("The service is ending and does not finish this: ask again once it is gone or back.")
+
+
+class AlreadyServedError(BusyError):
+    """Another service has this state folder."""
+
+    title = "Already served"
+
+    def __init__(self, url: str, pid: int) -> None:
+        ColdsparkError.__init__(
+            self, f"A service with this state folder answers already at {url} (process {pid}): use it, or end it first."
+        )
+
+
+class OtherVersionError(ColdsparkError):
+    """The running service is of another version than this command."""
+
+    exit_code = 3
+    status = 409
+    title = "Other version"
+
+    def __init__(self, url: str, pid: int, found: str, own: str) -> None:
+        super().__init__(
+            f"The service at {url} (process {pid}) is version {found}, this command {own}: end it (`kill {pid}`) and run again."
+        )

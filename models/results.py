@@ -319,3 +319,13 @@ class StatusResult(Result):
     pools: list[PoolStatus]
     index: IndexStatus
     service: str | None
+    stale: str | None = None
+
+
+class ReadyResult(Result):
+    """`/readyz` of a service that answers questions in full, and how fresh its answers are."""
+
+    status: Literal["ready"] = "ready"
+    stale: str | None
+    synced_at: str | None
+    entries: IndexedEntries

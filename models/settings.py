@@ -109,7 +109,9 @@ class Settings(BaseModel):
     chroma_url: str | None = None
     host: str = "127.0.0.1"
     port: Annotated[int, BeforeValidator(_no_switch), Field(ge=0, le=65_535)] = 8765
-    token: Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")] | None = None
+    token: Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")] | None = Field(default=None, repr=False)
+    background: bool = False
+    idle_minutes: Annotated[float, BeforeValidator(_no_switch), Field(ge=0, le=527_040, allow_inf_nan=False)] = 15
 
     @field_validator("archive_file")
     @classmethod

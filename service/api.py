@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from models.errors import InvalidRequestError
 from models.query import Day, RecallRequest, TextForm
-from models.results import CompactReport, CompactResult, EntryResult, IndexResult, RecallResult, StatusResult
+from models.results import CompactReport, CompactResult, EntryResult, IndexResult, ReadyResult, RecallResult, StatusResult
 from service import __version__, operations
 from service.problems import problem
 from service.runtime import Runtime
@@ -46,7 +46,7 @@ class CompactRequest(BaseModel):
     today: Day | None = None
 
 
-def _runtime(request: Request) -> Runtime:
+async def _runtime(request: Request) -> Runtime:  # not a plain function: those wait for one of the threads
     runtime: Runtime = request.app.state.runtime
     return runtime
 
@@ -60,12 +60,11 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok", "service": "coldspark", "version": __version__}
 
 
-@router.get("/readyz")
-async def readyz(runtime: Running) -> Response:
-    """200 once questions are answered in full, 503 with the reason before."""
-    if runtime.not_ready:
-        return problem(503, "Not ready", runtime.not_ready)
-    return JSONResponse({"status": "ready", "stale": runtime.backend.stale()})
+@router.get("/readyz", response_model=ReadyResult)
+async def readyz(request: Request, runtime: Running) -> ReadyResult | Response:
+    """200 once questions are answered in full, 503 with the reason before; `starting` says that it will not be long."""
+    found = await to_thread.run_sync(runtime.readiness, limiter=request.app.state.looks)  # never behind the recalls' threads
+    return problem(503, "Not ready", found, starting=runtime.is_starting) if isinstance(found, str) else found
 
 
 @router.post("/v1/recall")
@@ -80,15 +79,15 @@ def entry(
 ) -> EntryResult | Response:
     """One entry: as JSON, or its exact bytes when `text/markdown` is asked for."""
     if "text/markdown" in accept:
-        stored = runtime.backend.stored(entry_id, pool)
+        stored = runtime.stored(entry_id, pool)
         return Response(stored.text, media_type="text/markdown; charset=utf-8", headers={"ETag": f'"{stored.view.version}"'})
-    return runtime.backend.entry(entry_id, pool)
+    return runtime.entry(entry_id, pool)
 
 
 @router.get("/v1/entries/{entry_id}/related")
 def related(entry_id: str, runtime: Running, limit: Annotated[int, Query(ge=1)] = 10, text: TextForm = "full") -> RecallResult:
     """The entries nearest in meaning to one entry."""
-    return runtime.backend.related(entry_id, limit, text)
+    return runtime.related(entry_id, limit, text)
 
 
 @router.get("/v1/status")
@@ -100,7 +99,7 @@ def status(runtime: Running) -> StatusResult:
 @router.post("/v1/sync")
 def sync(runtime: Running, request: SyncRequest | None = None) -> IndexResult:
     """Brings the index in line with the Markdown."""
-    return runtime.backend.sync(rebuild=request.rebuild if request else False)
+    return runtime.sync(rebuild=request.rebuild if request else False)
 
 
 @router.post("/v1/compact")

@@ -226,15 +226,15 @@ def doctor(call: Call) -> None:
 def index(call: Call, *, rebuild: bool, dry_run: bool) -> None:
     """Bring the index in line with the Markdown."""
     from service import operations
-    from service.wiring import backend
+    from service.wiring import ask
 
     settings = call.settings()
     if dry_run:
         call.show(operations.planned_sync(settings), "sync")
         return
     operations.check_readable(settings)
-    with backend(settings) as found:
-        result = found.sync(rebuild=rebuild, progress=_progress())
+    progress = _progress()
+    result = ask(settings, lambda found: found.sync(rebuild=rebuild, progress=progress))
     call.show(result, "sync")
     if result.status == "degraded":
         sys.exit(6)
@@ -258,13 +258,12 @@ def index(call: Call, *, rebuild: bool, dry_run: bool) -> None:
 @click.option("--explain", is_flag=True, help="Say what each score is made of, and what just missed.")
 def recall(call: Call, query: str, mode: str, limit: int, text: str | None, *, explain: bool, **filters: Any) -> None:
     """Find entries by meaning and by words, in both tiers."""
-    from service.wiring import backend
+    from service.wiring import ask
 
     form = text or ("full" if call.as_json else "preview")
     chosen = {name: value for name, value in filters.items() if value not in (None, ())}
     request = _recall_request({"query": query, "mode": mode, "limit": limit, "text": form, "explain": explain, "filters": chosen})
-    with backend(call.settings()) as found:
-        result = found.recall(request)
+    result = ask(call.settings(), lambda found: found.recall(request))
     call.show(result, "recall")
 
 
@@ -289,11 +288,10 @@ def related(call: Call, entry_id: str, limit: int, text: str | None) -> None:
     from typing import cast
 
     from models.query import TextForm
-    from service.wiring import backend
+    from service.wiring import ask
 
     form = cast("TextForm", text or ("full" if call.as_json else "preview"))
-    with backend(call.settings()) as found:
-        result = found.related(entry_id, limit, form)
+    result = ask(call.settings(), lambda found: found.related(entry_id, limit, form))
     call.show(result, "recall")
 
 
@@ -301,16 +299,43 @@ def related(call: Call, entry_id: str, limit: int, text: str | None) -> None:
 @common
 @click.option("--host", help="Address to listen on; other than loopback needs a token.")
 @click.option("--port", type=int, help="Port to listen on; 0 takes a free one.")
+@click.option("--idle-minutes", type=float, help="End after so long without a question; 0 is never, and the default here.")
+@click.option("--background", is_flag=True, hidden=True)
+@click.option("--settings-from-stdin", is_flag=True, hidden=True)
 @setting_flags("model", "chroma_url")
-def serve(call: Call, host: str | None, port: int | None) -> None:
+def serve(call: Call, *, background: bool, settings_from_stdin: bool, idle_minutes: float | None, **own: Any) -> None:
     """Run the service: it owns the index and keeps it fresh."""
+    from service.server import serve as run
+
+    settings = _settings_from_stdin() if settings_from_stdin else call.settings(idle_minutes=idle_minutes, **own)
+    _log_of_service(settings, background=background, verbose=call.verbose)
+    limit = settings.idle_minutes if background or idle_minutes is not None else None
+    run(settings, background=background, idle_minutes=limit)
+
+
+def _settings_from_stdin() -> Settings:
+    """What another process of ours hands over; afterwards there is nothing to read."""
+    import json
+
+    from models.settings import Settings
+
+    found = Settings.model_validate(json.load(sys.stdin))
+    with open(os.devnull) as nothing:  # noqa: PTH123 - a descriptor is wanted
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+    return found
+
+
+def _log_of_service(settings: Settings, *, background: bool, verbose: bool) -> None:
+    """In the background to a file, else to the terminal, which may close at any time."""
     import logging
 
-    from service.app import serve as run
+    from service.logfile import OwnLog, TerminalLog, log_file
+    from service.owner import make_state_folder
 
-    logging.basicConfig(level=logging.DEBUG if call.verbose else logging.WARNING, format="%(message)s", stream=sys.stderr)
+    make_state_folder(settings.state_dir)
+    handler = OwnLog(log_file(settings.state_dir)) if background else TerminalLog(sys.stderr)
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, format="%(message)s", handlers=[handler])
     logging.getLogger("coldspark").setLevel(logging.INFO)
-    run(call.settings(host=host, port=port))
 
 
 def _recall_request(values: dict[str, Any]) -> RecallRequest:

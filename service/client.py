@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
 
-from models.errors import ServiceFailedError
+from models.errors import ServiceEndingError, ServiceFailedError, ServiceGoneError
 from models.query import RecallRequest, TextForm
 from models.results import EntryResult, IndexResult, RecallResult, Result
 from service.backend import Progress, silent
@@ -27,13 +27,22 @@ class RemoteBackend:
     def __init__(self, address: Address) -> None:
         self.address = address
 
-    def is_alive(self) -> bool:
-        """Whether a Coldspark service answers there."""
+    def version(self) -> str | None:
+        """The version of the Coldspark service that answers there; None when none does."""
         try:
             status, body = self._send("GET", "/healthz", None, _ANSWERS_WITHIN)
-        except (OSError, http.client.HTTPException):
+            found = json.loads(body)
+            return str(found["version"]) if status == 200 and found["service"] == "coldspark" else None
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def is_starting(self) -> bool:
+        """Whether the service cannot answer in full yet, but will before long by itself."""
+        try:
+            status, body = self._send("GET", "/readyz", None, _ANSWERS_WITHIN)
+            return status == 503 and json.loads(body).get("starting") is True
+        except (OSError, http.client.HTTPException, ValueError, AttributeError, RecursionError):
             return False
-        return status == 200 and b'"coldspark"' in body
 
     def sync(self, *, rebuild: bool = False, progress: Progress = silent) -> IndexResult:  # noqa: ARG002 - the service shows none
         """Has the service bring its index in line with the Markdown."""
@@ -62,8 +71,12 @@ class RemoteBackend:
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
         try:
             status, answer = self._send(method, path, body, _WORKS_WITHIN)
+        except (ConnectionError, http.client.RemoteDisconnected) as error:
+            raise ServiceGoneError(self.address.url, str(error)) from error
         except (OSError, http.client.HTTPException) as error:
             raise ServiceFailedError(self.address.url, str(error) or type(error).__name__) from error
+        if status == 503 and ServiceEndingError.title.encode() in answer:
+            raise ServiceGoneError(self.address.url, str(ServiceEndingError()), ServiceEndingError.exit_code)
         if status >= 400:
             raise _failure(self.address.url, status, answer)
         return answer

@@ -14,7 +14,6 @@ from models.errors import ColdsparkError
 from models.results import Check, DoctorResult
 from models.settings import Settings
 from models.snapshot import PoolSnapshot, read_pool
-from service.owner import find
 from service.wiring import running_service
 
 _WORST = ("problem", "warning", "ok")
@@ -83,8 +82,7 @@ def _service(settings: Settings) -> Iterator[Check]:
     except ColdsparkError as error:
         yield Check(name="service", status="warning", message=str(error))
         return
-    address = find(settings.state_dir)
-    if running and address:
-        yield Check(name="service", status="ok", message=f"answers at {address.url}")
+    if running:
+        yield Check(name="service", status="ok", message=f"answers at {running.address.url}")
     else:
         yield Check(name="service", status="ok", message="not running; commands open the index themselves")

@@ -53,6 +53,7 @@ class LocalBackend:
         self._syncing = threading.Lock()
         self._opening = threading.Lock()
         self._seen: States | None = None
+        self._compared_states: States | None = None
         self._problem: str | None = None
         self._model_error: ModelMissingError | ModelChangedError | None = None
         self.embedder = embedder or find_embedder(settings.model)
@@ -263,13 +264,19 @@ class LocalBackend:
             index = self._index
             if index is None:
                 return "the index is being opened"
-            if index.matches([read_pool(pool) for pool in pools if pool.memory_dir.is_dir()]):
-                self._seen = _states(pools)
-                return None
-            return "the memory files changed since the last sync; run `coldspark index`"
+            return self._compared(index, pools)
         if self._seen != _states(pools):
             return "the memory files changed since the last sync"
         return self._problem
+
+    def _compared(self, index: Index, pools: Sequence[Pool]) -> str | None:
+        """What reading the files says before the first sync; they are read once for each of their states."""
+        states = _states(pools)
+        if states != self._compared_states:
+            matches = index.matches([read_pool(pool) for pool in pools if pool.memory_dir.is_dir()])
+            self._seen = states if matches else None
+            self._compared_states = states
+        return None if self._seen == states else "the memory files changed since the last sync; run `coldspark index`"
 
     def has_changed(self) -> bool:
         """Whether a sync has something to do: a memory file differs from what the last one read, or the index needs care."""

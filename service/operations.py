@@ -83,12 +83,13 @@ def split_archive(settings: Settings, *, pool: str | None = None, only_plan: boo
 
 def status(settings: Settings) -> StatusResult:
     """How large the tiers are beside their limits, and how fresh the index is. Imports and writes nothing heavy."""
-    from service.owner import find
+    from service.owner import living
 
     snapshots = [read_pool(p) for p in settings.all_pools()]
     pools = [_pool_status(s, settings) for s in snapshots]
-    address = find(settings.state_dir)
-    return StatusResult(version=__version__, pools=pools, index=index_status(settings, snapshots), service=address.url if address else None)
+    address = living(settings.state_dir)
+    index = index_status(settings, snapshots)
+    return StatusResult(version=__version__, pools=pools, index=index, service=address.url if address else None, stale=index.stale)
 
 
 def _pool_status(snapshot: PoolSnapshot, settings: Settings) -> PoolStatus:

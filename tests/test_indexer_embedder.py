@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -224,3 +226,32 @@ def test_a_folder_that_holds_no_model_is_told_in_one_sentence(tmp_path: Path, ca
         SentenceTransformerEmbedder(find_model(str(tmp_path / "model"))).load()
     assert str(raised.value).startswith(f"The embedding model {tmp_path / 'model'} cannot be loaded (")
     assert str(raised.value).endswith(ADVICE)
+
+
+class Turnstile:
+    """A model that notices when two questions are in it at once."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self.most = 0
+
+    def encode_query(self, texts: list[str], **_how: object) -> list[str]:
+        """Takes a moment."""
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        time.sleep(0.01)
+        self.inside -= 1
+        return texts
+
+
+def test_questions_take_turns() -> None:
+    """Questions of several threads are embedded one after the other, and each gets its own vector."""
+
+    class Watched(SentenceTransformerEmbedder):
+        _model = Turnstile()  # type: ignore[assignment]
+
+    embedder = Watched(find_model(BUNDLED_MODEL))
+    questions = [f"kiln number {n}" for n in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        assert [str(v) for v in threads.map(embedder.embed_query, questions)] == questions
+    assert Watched._model.most == 1

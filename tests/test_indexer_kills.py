@@ -75,7 +75,7 @@ def test_killed_half_way_only_the_rest_is_embedded(memory: Path, tmp_path: Path)
 
 def test_killed_at_any_moment_the_next_run_ends_like_a_clean_build(memory: Path, tmp_path: Path) -> None:
     """Run after run dies somewhere while entries come, go and move; the last one, undisturbed, gives a clean build's index."""
-    moments = random.Random(11)  # noqa: S311 - any moments will do, the same each time
+    moments = random.Random(11)
     state = tmp_path / "state"
     size = 400
     for n in range(8):

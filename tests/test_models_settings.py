@@ -54,7 +54,7 @@ def test_every_setting_but_the_pools_has_an_environment_variable(tmp_path: Path)
         "target_bytes": "2", "target_tokens": "3", "limit_bytes": "4", "fit_to_limit": "true", "recent_days": "5",
         "release_grace_days": "6", "signal_days": "70", "swarm_days": "8", "park_days": "9", "dream_days": "10", "resonant_days": "11",
         "timezone": "Asia/Tokyo", "now": "2026-05-04T10:00:00Z", "model": "m", "chroma_url": "http://c", "host": "::1", "port": "12",
-        "token": "t",
+        "token": "t", "background": "true", "idle_minutes": "0.5",
     }  # fmt: skip
     read = load(tmp_path, **given)
     default = load(tmp_path)

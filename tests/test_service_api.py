@@ -189,7 +189,7 @@ def test_status_shows_both_tiers(client: TestClient, settings: Settings) -> None
     assert pool["active"]["entries"] == 3
     assert pool["archive"] == {"file": str(files.archive), "bytes": len(files.archive.read_bytes()), "entries": 1}
     assert found["index"]["entries"] == {"active": 3, "archive": 1}
-    assert (found["index"]["stale"], found["version"]) == (None, __version__)
+    assert (found["index"]["stale"], found["stale"], found["version"]) == (None, None, __version__)
 
 
 @pytest.mark.parametrize("body", [None, {}, {"rebuild": True}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import OtherMemoryError, ServiceFailedError
+from models.errors import OtherMemoryError, OtherVersionError, ServiceFailedError, ServiceGoneError
 from models.query import RecallRequest
 from service.client import RemoteBackend
-from service.owner import Address, published
+from service.owner import Address, owned, published
 from service.wiring import running_service
 from tests.service_support import settings_for
 
@@ -45,32 +46,54 @@ def answering(status: int, body: bytes) -> Iterator[tuple[RemoteBackend, list[tu
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield RemoteBackend(Address(f"http://127.0.0.1:{server.server_port}", "t0ken", 1, "0.1.0", ())), asked
+            yield RemoteBackend(Address(f"http://127.0.0.1:{server.server_port}", "t0ken", os.getpid(), "0.1.0", ())), asked
         finally:
             server.shutdown()
             thread.join()
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "alive"),
+    ("status", "body", "version"),
     [
-        (200, HEALTHY, True),
-        (200, b"<html>some other server</html>", False),
-        (200, b"", False),
-        (403, HEALTHY, False),
-        (500, b"oops", False),
+        (200, HEALTHY, "0.1.0"),
+        (200, b"<html>some other server</html>", None),
+        (200, b"", None),
+        (200, b"[]", None),
+        (200, b'{"service": "coldspark"}', None),
+        (200, b'{"service": "other", "version": "0.1.0"}', None),
+        (200, b"[" * 100_000, None),
+        (403, HEALTHY, None),
+        (500, b"oops", None),
     ],
 )
-def test_only_a_coldspark_service_is_alive(status: int, body: bytes, alive: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_only_a_coldspark_service_has_a_version(status: int, body: bytes, version: str | None) -> None:
     """Another server on the port is not taken for the service."""
     with answering(status, body) as (remote, asked):
-        assert remote.is_alive() is alive
+        assert remote.version() == version
         assert [line for line, _, _ in asked] == ["GET /healthz"]
 
 
-def test_nobody_is_not_alive() -> None:
+def test_nobody_has_no_version() -> None:
     """A port on which nobody listens is no service."""
-    assert RemoteBackend(Address("http://127.0.0.1:1", "t", 1, "0.1.0", ())).is_alive() is False
+    assert RemoteBackend(Address("http://127.0.0.1:1", "t", 1, "0.1.0", ())).version() is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "starting"),
+    [
+        (503, b'{"detail": "the embedding model is still loading", "starting": true}', True),
+        (503, b'{"detail": "the model is missing", "starting": false}', False),
+        (503, b'{"detail": "something else"}', False),
+        (503, b"[]", False),
+        (503, b"oops", False),
+        (200, b'{"status": "ready", "starting": true}', False),
+    ],
+)
+def test_service_that_starts_is_worth_waiting_for(status: int, body: bytes, starting: bool) -> None:  # noqa: FBT001 - a column
+    """Only one that says so will be ready by itself before long."""
+    with answering(status, body) as (remote, asked):
+        assert remote.is_starting() is starting
+        assert [line for line, _, _ in asked] == ["GET /readyz"]
 
 
 def test_published_service_that_answers_is_found(tmp_path: Path) -> None:
@@ -79,7 +102,7 @@ def test_published_service_that_answers_is_found(tmp_path: Path) -> None:
     settings.state_dir.mkdir()
     with answering(200, HEALTHY) as (remote, _):
         address = replace(remote.address, folders=(str(settings.memory_dir),))
-        with published(settings.state_dir, address):
+        with owned(settings.state_dir, 0.0), published(settings.state_dir, address):
             found = running_service(settings)
     assert found is not None
     assert found.address == address
@@ -91,6 +114,7 @@ def test_service_of_another_memory_is_not_asked(tmp_path: Path) -> None:
     settings.state_dir.mkdir()
     with (
         answering(200, HEALTHY) as (remote, _),
+        owned(settings.state_dir, 0.0),
         published(settings.state_dir, replace(remote.address, folders=("/elsewhere",))),
         pytest.raises(OtherMemoryError) as caught,
     ):
@@ -98,6 +122,23 @@ def test_service_of_another_memory_is_not_asked(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"The service at {remote.address.url} serves /elsewhere, not the memory folder asked for: name another --state-dir, or stop it."
     )
+
+
+def test_service_of_another_version_is_named(tmp_path: Path) -> None:
+    """A service that was installed before or after this command is not talked to, and can be told from its process id."""
+    settings = settings_for(tmp_path)
+    with (
+        answering(200, HEALTHY.replace(b"0.1.0", b"9.9")) as (remote, asked),
+        owned(settings.state_dir, 0.0),
+        published(settings.state_dir, replace(remote.address, folders=(str(settings.memory_dir),))),
+        pytest.raises(OtherVersionError) as caught,
+    ):
+        running_service(settings)
+    pid = os.getpid()
+    assert str(caught.value) == (
+        f"The service at {remote.address.url} (process {pid}) is version 9.9, this command 0.1.0: end it (`kill {pid}`) and run again."
+    )
+    assert [line for line, _, _ in asked] == ["GET /healthz"]
 
 
 def test_question_is_sent_as_json_with_the_token() -> None:
@@ -147,7 +188,7 @@ def test_refusal_keeps_its_sentence_and_code(status: int, body: bytes, says: str
 
 def test_service_that_goes_away_is_told() -> None:
     """A connection that is refused is a failure of the service, not of the command."""
-    with pytest.raises(ServiceFailedError) as caught:
+    with pytest.raises(ServiceGoneError) as caught:
         RemoteBackend(Address("http://127.0.0.1:1", "t", 1, "0.1.0", ())).related("ab", 3, "none")
     assert str(caught.value) == "The service at http://127.0.0.1:1 answered: [Errno 111] Connection refused"
 

@@ -74,7 +74,9 @@ def test_not_ready_while_the_model_loads(tmp_path: Path) -> None:
         assert client.get("/healthz").status_code == 200
         gate.open.set()
         until(lambda: client.get("/readyz").status_code == 200)
-        assert client.get("/readyz").json() == {"status": "ready", "stale": None}
+        found = client.get("/readyz").json()
+        assert (found["status"], found["stale"], found["entries"]) == ("ready", None, {"active": 1, "archive": 0})
+        assert found["synced_at"] == "2026-05-20T12:00:00+00:00"
 
 
 def test_recall_before_anything_is_indexed_says_what_to_run(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from service.owner import Address, address_file, find, published
 from tests.samples import HEADER, KILN, TIDE, ledger, log
 from tests.service_support import COMMAND, run, settings_for, until
 
+HEALTHY_SECONDS = 0.5
 QUERY = "evicting a cache in steps"
 
 
@@ -133,6 +136,30 @@ def test_failures_keep_their_exit_code_behind_the_service(life: Life, arguments:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_health_is_quick_while_questions_are_embedded(life: Life) -> None:
+    """With ten long questions at the real model, health answers within half a second."""
+    long = " ".join(["cooling a kiln in steps avoids cracks"] * 30)
+
+    def ask(_number: int) -> int:
+        connection = http.client.HTTPConnection(urlsplit(life.address.url).netloc, timeout=60)
+        try:
+            connection.request("POST", "/v1/recall", json.dumps({"query": long}), {"Content-Type": "application/json"})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(10) as threads:
+        asked = [threads.submit(ask, n) for n in range(20)]
+        checks = 0
+        while not all(f.done() for f in asked):
+            began = time.monotonic()
+            assert life.get("/healthz")[0] == 200
+            assert time.monotonic() - began < HEALTHY_SECONDS
+            checks += 1
+    assert [f.result() for f in asked] == [200] * 20
+    assert checks > 3
+
+
 def test_status_names_the_service(life: Life) -> None:
     """`status` shows where the service answers and what it has indexed."""
     found = json.loads(run("status", "--json", *life.folders).stdout)
@@ -141,13 +168,12 @@ def test_status_names_the_service(life: Life) -> None:
 
 
 def test_second_service_is_told_of_the_first(life: Life) -> None:
-    """A second `serve` over the same index ends as busy and names the first one's address."""
+    """A second `serve` over the same index ends as busy without waiting for it, and names the first one's address and process."""
     second = run("serve", "--port", "0", *life.folders)
-    lock = life.settings.state_dir / "index.lock"
     assert (second.returncode, second.stdout) == (4, "")
     assert second.stderr == (
-        f"coldspark: The index is in use by the service at {life.address.url} (process {life.process.pid})"
-        f" (lock {lock}): wait for it to finish and run again.\n"
+        f"coldspark: A service with this state folder answers already at {life.address.url} (process {life.process.pid}):"
+        " use it, or end it first.\n"
     )
     assert find(life.settings.state_dir) == life.address
 
