@@ -22,7 +22,7 @@ serve: $(READY)
 	$(BIN)/coldspark serve
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.run $(ARGS)
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

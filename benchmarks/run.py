@@ -1,10 +1,14 @@
-"""`make bench`: how long things take beside the bare work that they contain.
+"""`make bench`: how long things take beside the bare work that they contain, and how well recall finds.
 
-Every row is a ratio of two medians of the same run, e.g. a compaction beside a plain copy with fsync of the same bytes.
+    python -m benchmarks.run [--collections FOLDER] [--passages N ...]
+
+Every row of times is a ratio of two medians of the same run, e.g. a compaction beside a plain copy with fsync of the same
+bytes. The quality table needs the public collections that `benchmarks.collections` describes.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
 import statistics
@@ -15,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import quality, scale
 from compactor.compact import compact
 from compactor.durable import Disk
 from compactor.survey import Request
@@ -97,7 +102,11 @@ def index_and_recall(embedder: Embedder) -> None:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--collections", type=Path, help="Folder of the collections that recall quality is measured on.")
+    parser.add_argument("--passages", type=int, nargs="*", default=[10_000], help="Sizes of the index for recall with filters.")
+    given = parser.parse_args()
     start_up()
     compaction(1)
     small, large, largest = compaction(6), compaction(60), compaction(300)
@@ -105,6 +114,10 @@ def main() -> None:
     embedder = find_embedder(BUNDLED_MODEL)
     embedder.load()
     index_and_recall(embedder)
+    for count in given.passages:
+        scale.table(count)
+    if given.collections:
+        quality.table(given.collections, embedder)
 
 
 if __name__ == "__main__":

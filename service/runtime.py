@@ -16,7 +16,7 @@ from service.activity import Activity
 from service.local import LocalBackend
 from service.watch import POLL_SECONDS, Changes, Watcher, notices
 
-_LONGEST_PAUSE_SECONDS = 120.0
+_LONGEST_PAUSE_SECONDS = 30.0
 """Between two looks while something keeps failing."""
 _LONGEST_REST_SECONDS = 10.0
 """Between two syncs while a file changes without end; else as long as the last one took."""

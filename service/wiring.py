@@ -24,7 +24,7 @@ _CLAIM_SECONDS = 60.0
 _STARTS_SECONDS = 5.0
 _PROBED_SECONDS = 0.5
 """Others look at a lock by taking it for an instant."""
-_ATTEMPTS = 3
+_ATTEMPTS = 10
 
 log = logging.getLogger("coldspark")
 

