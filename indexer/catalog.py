@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
-import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +13,7 @@ import numpy as np
 
 from indexer import words
 from indexer.database import Database
+from indexer.filters import AMONG, as_day, as_json, sources_of, where
 from indexer.passages import Passage
 from models.entry import Entry
 from models.pool import Tier
@@ -53,7 +52,6 @@ _ESSENCE = frozenset({"connection", "core pattern"})
 """Fields that say what a spark is about."""
 _WEIGHT = "CASE col WHEN 'title' THEN 1.5 WHEN 'essence' THEN 1.0 ELSE 0.5 END"
 """What one occurrence of a word counts; the title's words stand in the body too, so that they count 2."""
-_IN = "(SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ class Catalog(Database):
     def clear_meta(self, *names: str) -> None:
         """Forgets facts."""
         if any(self.meta(name) is not None for name in names):
-            self.db.execute(f"DELETE FROM meta WHERE name IN {_IN}", (_json(names),))
+            self.db.execute(f"DELETE FROM meta WHERE name IN {AMONG}", (as_json(names),))
 
     def check_texts(self) -> None:
         """Raises sqlite3.DatabaseError when an entry's text is not the one that was catalogued."""
@@ -149,7 +147,7 @@ class Catalog(Database):
 
     def allowed(self, filters: Filters) -> RowIds | None:
         """Rows of the entries that pass *filters*, ascending; None when all do."""
-        clauses, values = _where(filters)
+        clauses, values = where(filters)
         if not clauses:
             return None
         rows = self.db.execute(f"SELECT row FROM entry e WHERE {' AND '.join(clauses)} ORDER BY row", values)
@@ -169,7 +167,7 @@ class Catalog(Database):
     def record_names(self, rows: Iterable[int]) -> dict[Tier, list[str]]:
         """The ids of the records of these entries, by tier."""
         found = self.db.execute(
-            f"SELECT tier, pool || '/' || id || '#' || ordinal FROM entry JOIN passage USING (row) WHERE row IN {_IN}", (_json(rows),)
+            f"SELECT tier, pool || '/' || id || '#' || ordinal FROM entry JOIN passage USING (row) WHERE row IN {AMONG}", (as_json(rows),)
         )
         names: dict[Tier, list[str]] = {}
         for tier, name in found:
@@ -189,19 +187,19 @@ class Catalog(Database):
 
     def passages_of(self, rows: Iterable[int]) -> list[StoredPassage]:
         """All passages of these entries, in order."""
-        found = self.db.execute(f"SELECT * FROM passage WHERE row IN {_IN} ORDER BY row, ordinal", (_json(rows),))
+        found = self.db.execute(f"SELECT * FROM passage WHERE row IN {AMONG} ORDER BY row, ordinal", (as_json(rows),))
         return [StoredPassage(*row) for row in found]
 
     def by_record(self, ids: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], int]:
         """Entry rows by (pool, id, ordinal), for those that the catalog has."""
-        wanted = _json({entry_id for _, entry_id, _ in ids})
-        found = self.db.execute(f"SELECT pool, id, row FROM entry WHERE id IN {_IN}", (wanted,))
+        wanted = as_json({entry_id for _, entry_id, _ in ids})
+        found = self.db.execute(f"SELECT pool, id, row FROM entry WHERE id IN {AMONG}", (wanted,))
         rows = {(pool, entry_id): row for pool, entry_id, row in found}
         return {key: rows[key[:2]] for key in ids if key[:2] in rows}
 
     def names(self, rows: Iterable[int]) -> dict[int, tuple[Tier, str, str]]:
         """Tier, pool and id of entries, by row."""
-        found = self.db.execute(f"SELECT row, tier, pool, id FROM entry WHERE row IN {_IN}", (_json(rows),))
+        found = self.db.execute(f"SELECT row, tier, pool, id FROM entry WHERE row IN {AMONG}", (as_json(rows),))
         return {row: (tier, pool, entry_id) for row, tier, pool, entry_id in found}
 
     def all_rows(self) -> RowIds:
@@ -214,7 +212,7 @@ class Catalog(Database):
 
     def entries(self, rows: Sequence[int]) -> dict[int, StoredEntry]:
         """Entries by row."""
-        found = self.db.execute(f"SELECT row, view, text FROM entry WHERE row IN {_IN}", (_json(rows),))
+        found = self.db.execute(f"SELECT row, view, text FROM entry WHERE row IN {AMONG}", (as_json(rows),))
         return {row: _checked(row, view, text) for row, view, text in found}
 
     def find(self, prefix: str, most: int = 10) -> list[StoredEntry]:
@@ -313,42 +311,3 @@ def _parts(entry: Entry) -> tuple[str, str]:
     rest = zip(borders[::2], borders[1::2], strict=True)
     essence, body = ("\n".join(readable(text[a:b]) for a, b in ranges) for ranges in (spans, rest))
     return words.normalised(essence), words.normalised(body)
-
-
-def as_day(date: dt.date | None) -> int | None:
-    """A calendar day as the integer YYYYMMDD."""
-    return date.year * 10_000 + date.month * 100 + date.day if date else None
-
-
-def sources_of(view: EntryView) -> str:
-    """What the `source` filter looks into: the Source and Sources fields, folded."""
-    found = [value for name, value in view.fields.items() if name.casefold() in ("source", "sources")]
-    return words.plain("\n".join(found))
-
-
-def _where(f: Filters) -> tuple[list[str], list[str | int]]:
-    found = list(_clauses(f))
-    return [clause for clause, _ in found], [value for _, value in found]
-
-
-def _clauses(f: Filters) -> Iterator[tuple[str, str | int]]:
-    for column, wanted in (("tier", f.tier), ("verdict", f.verdict), ("signal", f.signal)):
-        if wanted is not None:
-            yield f"e.{column} IN {_IN}", _json(wanted)
-    if f.pool is not None:
-        yield f"folded(e.pool) IN {_IN}", _json(f.pool)
-    if f.kind is not None:
-        swarms = "OR (e.kind LIKE 'swarm-%')" if "swarm" in f.kind else ""
-        yield f"(e.kind IN {_IN} {swarms})", _json(f.kind)
-    if f.tags is not None:
-        yield f"EXISTS (SELECT 1 FROM tag t WHERE t.row = e.row AND t.tag IN {_IN})", _json(f.tags)
-    if f.source is not None:
-        yield "instr(e.sources, ?)", words.plain(f.source)
-    if f.since is not None:
-        yield "e.day >= ?", as_day(f.since) or 0
-    if f.until is not None:
-        yield "e.day <= ?", as_day(f.until) or 0
-
-
-def _json(values: Iterable[object]) -> str:
-    return json.dumps([int(v) if isinstance(v, np.integer) else v for v in values])

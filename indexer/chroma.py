@@ -165,7 +165,7 @@ class ChromaStore:
 
     def query(self, tier: Tier, vector: Vectors, limit: int, ids: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """The nearest records' (id, cosine), nearest first, among *ids* if given."""
-        most = min(limit, self.count(tier) if ids is None else len(ids))
+        most = limit if ids is None else min(limit, len(ids))
         if most < 1:
             return []
         try:

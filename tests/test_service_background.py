@@ -183,4 +183,4 @@ def test_question_is_put_again_when_the_service_goes(tmp_path: Path) -> None:
     asked.clear()
     with pytest.raises(ServiceGoneError):
         ask(settings, gone(100))
-    assert len(asked) == 3
+    assert len(asked) == 10
