@@ -145,13 +145,12 @@ class Catalog(Database):
 
     # Reading for search
 
-    def allowed(self, filters: Filters) -> RowIds | None:
-        """Rows of the entries that pass *filters*, ascending; None when all do."""
+    def allowed(self, filters: Filters) -> RowIds:
+        """Rows of the entries that pass *filters*, ascending."""
         clauses, values = where(filters)
-        if not clauses:
-            return None
-        rows = self.db.execute(f"SELECT row FROM entry e WHERE {' AND '.join(clauses)} ORDER BY row", values)
-        return np.fromiter((r[0] for r in rows), np.int64)
+        among = f"SELECT row FROM entry e WHERE {' AND '.join(clauses) or '1'} ORDER BY row"
+        (found,) = self.db.execute(f"SELECT group_concat(row) FROM ({among})", values).fetchone()
+        return np.fromstring(found or "", np.int64, sep=",")
 
     def population(self) -> RowIds:
         """Every entry's row, length in words, day (YYYYMMDD, 0 without one) and passages: shape (entries, 4), by row."""
@@ -163,16 +162,6 @@ class Catalog(Database):
     def row_names(self) -> dict[str, int]:
         """Entry rows by the part of a record's id that names the entry."""
         return {f"{pool}/{entry_id}": row for pool, entry_id, row in self.db.execute("SELECT pool, id, row FROM entry")}
-
-    def record_names(self, rows: Iterable[int]) -> dict[Tier, list[str]]:
-        """The ids of the records of these entries, by tier."""
-        found = self.db.execute(
-            f"SELECT tier, pool || '/' || id || '#' || ordinal FROM entry JOIN passage USING (row) WHERE row IN {AMONG}", (as_json(rows),)
-        )
-        names: dict[Tier, list[str]] = {}
-        for tier, name in found:
-            names.setdefault(tier, []).append(name)
-        return names
 
     def postings(self, term: str) -> tuple[RowIds, NDArray[np.float64]]:
         """Rows of the entries that hold *term*, ascending, and how often, weighted by field."""
@@ -189,6 +178,12 @@ class Catalog(Database):
         """All passages of these entries, in order."""
         found = self.db.execute(f"SELECT * FROM passage WHERE row IN {AMONG} ORDER BY row, ordinal", (as_json(rows),))
         return [StoredPassage(*row) for row in found]
+
+    def all_passages(self) -> tuple[RowIds, RowIds, list[bytes]]:
+        """Entry rows (ascending), ordinals and embedding keys of all passages."""
+        found = self.db.execute("SELECT row, ordinal, key FROM passage ORDER BY row, ordinal").fetchall()
+        rows, ordinals, keys = zip(*found, strict=True) if found else ((), (), ())
+        return np.array(rows, np.int64), np.array(ordinals, np.int64), list(keys)
 
     def by_record(self, ids: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], int]:
         """Entry rows by (pool, id, ordinal), for those that the catalog has."""

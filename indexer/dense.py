@@ -1,4 +1,4 @@
-"""The dense arm: entries by the cosine of their best passage, from the vector store or, where few are allowed, exactly."""
+"""The dense arm: entries by the cosine of their best passage, from the vector store or, behind a filter, exactly."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ import numpy as np
 
 from indexer.catalog import Catalog, StoredPassage, record_id
 from indexer.chroma import VectorStore
+from indexer.matrix import MOST_PASSAGES, Matrix
 from indexer.postings import Postings, Scope
 from indexer.vectors import VectorCache
-from models.pool import TIERS, Tier
+from models.pool import TIERS
 
 if TYPE_CHECKING:
     from indexer.embedder import Vectors
 
 _CANDIDATES = 200
 """Passages that are looked at, for one tier."""
-_EXACTLY = 1_000
-"""Up to so many allowed passages are scored one by one."""
-_BY_NAME = 20_000
-"""Up to so many are named to the vector store."""
-_WIDE = 0.1
-"""Where this share of the passages is allowed, the store is asked for more than needed instead: naming takes longer."""
+_ONE_BY_ONE = 1_000
+"""Up to so many allowed passages are read and scored one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +39,40 @@ class Dense:
         self.postings = postings
         self.catalog: Catalog = postings.catalog
         self.vectors = vectors
+        self.matrix = Matrix(self.catalog, vectors)
         self._store = store
 
     def nearest(self, vector: Vectors, scope: Scope, limit: int) -> dict[int, Nearest]:
         """At least *limit* entries nearest to *vector*, or all of *scope*."""
         passages, there = scope.passages(), max(1, self.postings.passages(scope.tiers))
-        if not scope.is_whole and passages <= _EXACTLY:
+        most = max(_CANDIDATES, 5 * limit)
+        if not scope.is_whole and passages <= _ONE_BY_ONE:
             return self.score(vector, scope.rows.tolist())
-        wide = scope.is_whole or passages >= _WIDE * there or passages > _BY_NAME
-        names = None if wide else self.catalog.record_names(scope.rows.tolist())
-        most = max(_CANDIDATES, 5 * limit) * (there // max(1, passages) if wide else 1)
+        if not scope.is_whole and self.postings.passages(TIERS) <= MOST_PASSAGES:
+            found = {near.row: Nearest(near.cosine, near.ordinal) for near in self.matrix.nearest(vector, scope.rows, most)}
+            return found if len(found) >= min(limit, len(scope.rows)) else found | self._missed(vector, scope, found)
+        most *= there // max(1, passages)
         while True:
-            found = self._query(vector, scope, most, names)
+            found = self._query(vector, scope, most)
             if len(found) >= min(limit, len(scope.rows)):
                 return found
             if most >= there:  # an approximate search left some out
-                return found | self.score(vector, [row for row in scope.rows.tolist() if row not in found])
+                return found | self._missed(vector, scope, found)
             most *= 4
+
+    def _missed(self, vector: Vectors, scope: Scope, found: dict[int, Nearest]) -> dict[int, Nearest]:
+        return self.score(vector, [row for row in scope.rows.tolist() if row not in found])
 
     def score(self, vector: Vectors, rows: Iterable[int]) -> dict[int, Nearest]:
         """The best passages of these entries, exactly."""
         return self._score(vector, self.catalog.passages_of(rows))
 
-    def _query(self, vector: Vectors, scope: Scope, most: int, names: dict[Tier, list[str]] | None) -> dict[int, Nearest]:
+    def _query(self, vector: Vectors, scope: Scope, most: int) -> dict[int, Nearest]:
         """The entries of *scope* among those with the nearest passages."""
         rows = self.postings.row_names()
         found: list[tuple[str, float]] = []
         for tier in scope.tiers:
-            found += self._store().query(tier, vector, most, None if names is None else names.get(tier, []))
+            found += self._store().query(tier, vector, most)
         parts = [name.rpartition("#") for name, _ in found]
         known = np.array([rows.get(entry, -1) for entry, _, _ in parts], np.int64)
         allowed = np.isin(known, scope.rows)

@@ -70,10 +70,10 @@ class Postings:
     def scope(self, filters: Filters) -> Scope:
         """The entries that pass *filters*."""
         everyone = self.population()
-        allowed = self.catalog.allowed(filters)
+        if filters == Filters():
+            return Scope(everyone, everyone.rows, TIERS, is_whole=True)
+        allowed = self._cached(("allowed", filters.model_dump_json()), lambda: self.catalog.allowed(filters), len)
         tiers = tuple(t for t in TIERS if filters.tier is None or t in filters.tier)
-        if allowed is None:
-            return Scope(everyone, everyone.rows, tiers, is_whole=True)
         return Scope(everyone, np.intersect1d(allowed, everyone.rows, assume_unique=True), tiers)
 
     def passages(self, tiers: Iterable[Tier]) -> int:
