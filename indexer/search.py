@@ -72,7 +72,7 @@ class Search:
         if meaning is not None and not meaning.legible:
             meaning, mode, degraded = None, "lexical", _ILLEGIBLE
             words = bm25(self.postings, question, scope)
-        wanted = request.limit + (_NEAR_MISSES if request.explain else 0)
+        wanted = max(1, min(request.limit + (_NEAR_MISSES if request.explain else 0), len(scope.rows)))
         ranked = self._ranked(meaning, words, scope, wanted)
         found = hits(self.catalog, ranked, request.text, question.terms, self._stemmer())
         shown = [hit for _, hit in found]
