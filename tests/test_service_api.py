@@ -101,6 +101,8 @@ def test_more_than_there_are_gives_all_there_are(client: TestClient, limit: int)
     """However large the limit, all four entries answer, each once."""
     ids = [h["id"] for h in recall(client, "kiln", limit=limit)["hits"]]
     assert len(ids) == len(set(ids)) == 4
+    near = client.get(f"/v1/entries/{ids[0]}/related", params={"limit": limit})
+    assert sorted(h["id"] for h in near.json()["hits"]) == sorted(ids[1:])
 
 
 def test_limit_is_met_whatever_the_score(client: TestClient) -> None:
