@@ -18,7 +18,7 @@ from service.watch import POLL_SECONDS, Changes, Watcher, notices
 
 _LONGEST_PAUSE_SECONDS = 30.0
 """Between two looks while something keeps failing."""
-_LONGEST_REST_SECONDS = 10.0
+_LONGEST_REST_SECONDS = 3.0
 """Between two syncs while a file changes without end; else as long as the last one took."""
 _LOADING = "the embedding model is still loading"
 
@@ -83,7 +83,7 @@ class Runtime:
         failures = 0
         while not self._stopping.is_set():
             self._wake.clear()
-            began = time.monotonic()
+            began, was_ready = time.monotonic(), self.not_ready is None
             try:
                 went_well = self._look()
             except StoppedError:
@@ -93,7 +93,8 @@ class Runtime:
                 self.not_ready = "the background sync failed unexpectedly; the service's log says how"
                 self.backend.close()
                 went_well = False
-            self._stopping.wait(min(_LONGEST_REST_SECONDS, time.monotonic() - began))
+            if was_ready:
+                self._stopping.wait(min(_LONGEST_REST_SECONDS, time.monotonic() - began))
             failures = 0 if went_well else failures + 1
             pause = min(_LONGEST_PAUSE_SECONDS, POLL_SECONDS * 2**failures) if failures else self._watcher.look_every
             self._wake.wait(pause)
