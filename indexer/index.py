@@ -138,7 +138,8 @@ class IndexFolder:
         why = index.outdated or ("it was asked for" if rebuild else _unfit(index))
         if why is None or (unread and index.outdated is None):
             try:
-                return index, index.sync(snapshots, progress)
+                result = index.sync(snapshots, progress)
+                return index, result.model_copy(update={"rebuild": why})  # which an unreadable file put off, if there is a reason
             except WindowChangedError as error:
                 why = index.outdated = f"{error}; run `coldspark index`"
         if unread:
