@@ -123,10 +123,9 @@ class Search:
         shares = words.shares(rows)
         scores = fuse(cosines, shares) if words.parts else np.maximum(cosines, 0.0)
         order = np.lexsort((np.array(rows), -scores))[:limit].tolist()
-        return [_rank(rows[i], float(scores[i]), float(shares[i]), near.get(rows[i]), meaning.legible) for i in order]
+        return [_rank(rows[i], float(scores[i]), float(cosines[i]), float(shares[i]), near.get(rows[i])) for i in order]
 
 
-def _rank(row: int, score: float, share: float, nearest: Nearest | None, legible: float) -> Ranked:
-    if nearest is None:
-        return Ranked(row, score, share=share)
-    return Ranked(row, score, nearest.cosine * legible, nearest.ordinal, share)
+def _rank(row: int, score: float, cosine: float, share: float, nearest: Nearest | None) -> Ranked:
+    """An entry without embeddings has no cosine."""
+    return Ranked(row, score, cosine, nearest.ordinal, share) if nearest else Ranked(row, score, share=share)

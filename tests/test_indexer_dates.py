@@ -154,3 +154,22 @@ def test_any_entries_have_a_nearness(date: NamedDate, days: np.ndarray[tuple[int
     near = nearness(date, days)
     assert len(near) == len(days)
     assert ((near >= 0) & (near <= 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("question", "near"),
+    [
+        ("since March 2026", [0, 0, 0, 1, 1, 1]),
+        ("after March 2026", [0, 0, 0, 0, 0, 1]),
+        ("before March 2026", [1, 1, 1, 0, 0, 0]),
+        ("until March 2026", [1, 1, 1, 1, 1, 0]),
+        ("since March", [0, 0, 0, 1, 1, 1]),  # the latest one there was, not that of every year
+        ("since 10 March 2026", [0, 0, 0, 0, 1, 1]),
+        ("in March", [0, 0, 1, 1, 1, 0]),
+    ],
+)
+def test_a_bound_is_open_on_one_side(question: str, near: list[int]) -> None:
+    """Behind since, after, before and until all days on that side are as near as can be."""
+    days = ordinals("2024-01-05", "2025-02-05", "2025-03-05", "2026-03-01", "2026-03-31", "2026-06-01")
+    (date,) = named_dates(question)
+    assert (nearness(date, days) > 0.9).tolist() == [bool(n) for n in near]

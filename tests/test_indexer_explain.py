@@ -163,6 +163,7 @@ def test_meaning_counts_as_far_as_it_was_read(bench: Bench) -> None:
         assert before.meaning is not None
         assert e.meaning == pytest.approx(before.meaning / 2, abs=1e-3)
         assert e.words == before.words
+        assert hit.score == pytest.approx((max(0.0, e.meaning) + W * e.words) / (1 + W), abs=1e-3)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from indexer.matrix import Matrix, Near
-from models.pool import Pool
+from models.pool import Pool, Tier
 from models.query import Filters
+from tests.fakes import MemoryStore
 from tests.indexer_bench import Bench, write_tiers
-from tests.samples import HEADER, delve, log
+from tests.samples import HEADER, TIDE, delve, log
+
+if TYPE_CHECKING:
+    from indexer.embedder import Vectors
 
 WORDS = ("kiln", "tide", "ledger", "bell", "orchard", "lantern", "queue", "cache", "anchor", "engine")
+
+
+class Unasked(MemoryStore):
+    """A store that nobody may ask for neighbours."""
+
+    def query(self, tier: Tier, vector: Vectors, limit: int, ids: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """Fails."""
+        raise AssertionError("asked")
 
 
 def sparks(first: int, last: int) -> list[bytes]:
@@ -78,6 +91,30 @@ def test_changes_are_followed(bench: Bench) -> None:
         rows = bench.catalog.allowed(Filters()).tolist()
         found = nearest(bench, matrix, "tide ledger", Filters(), 1_000)
         assert {n.row: round(n.cosine, 5) for n in found} == {r: round(c, 5) for r, c in brute_force(bench, "tide ledger", rows).items()}
+
+
+def test_what_is_gone_is_let_go_of(bench: Bench) -> None:
+    """When most entries are gone, so are their embeddings, and answers stay right."""
+    matrix = Matrix(bench.catalog, bench.vectors)
+    nearest(bench, matrix, "kiln", Filters())
+    held = len(matrix._vectors)
+    write_tiers(bench.pools[0], HEADER + log(*sparks(0, 5)), b"# Dream Sparks Archive\n")
+    bench.sync()
+    rows = bench.catalog.allowed(Filters()).tolist()
+    found = {n.row: round(n.cosine, 5) for n in nearest(bench, matrix, "kiln", Filters(), 99)}
+    assert found == {r: round(c, 5) for r, c in brute_force(bench, "kiln", rows).items()}
+    assert len(matrix._vectors) < held / 4
+
+
+def test_the_store_is_not_asked_behind_a_filter(pool: Pool, tmp_path: Path) -> None:
+    """However many entries pass it; without one it is."""
+    write_tiers(pool, HEADER + log(*(delve(f"Spark {n} kiln", "2026-05-01") for n in range(1_100))), log(TIDE))
+    bench = Bench(tmp_path / "wide", [pool], store=Unasked())
+    bench.sync()
+    assert len(bench.recall("kiln", Filters(kind=("delve",)), mode="semantic")) == 10
+    with pytest.raises(AssertionError, match="asked"):
+        bench.recall("kiln", mode="semantic")
+    bench.close()
 
 
 def test_a_passage_without_a_vector_is_left_out(bench: Bench) -> None:
